@@ -1,0 +1,1 @@
+"""The skill's soft validation: one module per item."""

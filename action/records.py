@@ -1,0 +1,306 @@
+"""What the rooms hand to each other.
+
+Every record is frozen, refuses unknown fields, and round-trips through JSON
+(`model_dump_json` / `model_validate_json`), so that each step of a run can happen in another job
+on another machine. This module imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA = "fsdp2-prefetch/1"
+"""Version of the JSON written by this package; changed when a field changes its meaning."""
+
+Verdict = Literal["pass", "fail", "unknown", "not applicable"]
+CheckId = Literal[
+    "hook-bound",
+    "wrap-targets",
+    "forward-edges",
+    "backward-edges",
+    "idempotent",
+    "attributes-merged",
+    "stays-local",
+    "honest-claims",
+]
+StageId = Literal["structure", "smoke", "identity"]
+Outcome = Literal[
+    "passed",
+    "failed",
+    "crashed",
+    "timed out",
+    "nothing collected",
+    "all skipped",
+    "missing",
+    "could not start",
+    "not run",
+]
+"""How a stage ended. `missing` is a test file that does not exist; `crashed` a pytest process that
+ended without a usable result; `could not start` an interpreter or a pytest that is not there;
+`not run` a stage that an earlier one stopped or that was not asked for."""
+
+Conclusion = Literal["passed", "gaps", "failed", "nothing selected", "infrastructure"]
+
+
+class Record(BaseModel):
+    """Base of every record: frozen, no unknown fields, no silent type conversion."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Location(Record):
+    """A place in the repository; `line` counts from 1, None stands for the whole file."""
+
+    path: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return self.path if self.line is None else f"{self.path}:{self.line}"
+
+
+class Symbol(Record):
+    """A class or function by its qualified name (`recipes.qwen3.model.Qwen3`) and definition."""
+
+    name: str
+    location: Location
+
+
+class Reason(Record):
+    """Why a recipe was selected.
+
+    `rule` names the rule; `detail` is the sentence for a person; `location` is the change that set
+    it off; `chain` the files from the changed one to the recipe's own, in import order, when the
+    change reached the recipe through imports (empty for a change to the recipe itself).
+    """
+
+    rule: Literal[
+        "model-class",
+        "wrap-target",
+        "hook",
+        "tp-attributes",
+        "builder",
+        "config",
+        "prefetch-test",
+        "imported-module",
+        "runtime",
+        "dependency-pin",
+        "unparsable",
+        "unknown",
+        "new-recipe",
+        "all",
+        "no-merge-base",
+    ]
+    detail: str
+    location: Location | None = None
+    chain: tuple[str, ...] = ()
+
+
+class SelectedRecipe(Record):
+    """A recipe to validate: its name, its folder, and at least one reason."""
+
+    name: str
+    path: str
+    reasons: tuple[Reason, ...] = Field(min_length=1)
+
+
+class Unaffected(Record):
+    """A changed file that selects nothing, with the reason."""
+
+    path: str
+    reason: str
+
+
+class Selection(Record):
+    """Which recipes a change affects, and why the rest of the change does not.
+
+    `mode`: `diff` compared merge base and head; `all` was asked for; `fail-open` selected every
+    recipe since the merge base could not be found. `base` and `head` are full commit ids; `base`
+    is None without a diff. `notes` are sentences about how the comparison was made.
+    """
+
+    schema_: str = Field(default=SCHEMA, alias="schema")
+    mode: Literal["diff", "all", "fail-open"]
+    head: str
+    base: str | None = None
+    merge_base: str | None = None
+    recipes: tuple[SelectedRecipe, ...] = ()
+    unaffected: tuple[Unaffected, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class TrailEnd(Record):
+    """Where a name could no longer be followed in the source, and why."""
+
+    location: Location
+    why: str
+
+
+class ClassAttribute(Record):
+    """A runtime attribute found on a class: TP tables, `_no_split_modules`, the hook's binding."""
+
+    name: str
+    owner: Symbol
+    location: Location
+    value: str
+
+
+class Hook(Record):
+    """The prefetch hook as the source binds it.
+
+    `function` is None when the bound value cannot be followed to a definition. `kind` is what the
+    class body binds; only `function` is called by the runtime with the model alone.
+    `parameters` are the names the callable demands; `sets_flag` and `checks_flag` are the lines
+    that set and test the idempotency flag named `flag`.
+    """
+
+    binding: ClassAttribute
+    function: Symbol | None = None
+    kind: Literal[
+        "function", "lambda", "staticmethod", "classmethod", "method", "not callable", "unknown"
+    ] = "unknown"
+    parameters: tuple[str, ...] = ()
+    required_parameters: int | None = None
+    flag: str | None = None
+    checks_flag: Location | None = None
+    sets_flag: Location | None = None
+
+
+class WrapTarget(Record):
+    """A class name that FSDP2 is told to wrap, where it is named, and the classes it matches."""
+
+    class_name: str
+    named_at: Location
+    origin: Literal["_no_split_modules", "target_classes", "high_precision_modules"]
+    matches: tuple[Symbol, ...] = ()
+    may_match_outside: bool = False
+    """True when the model also uses classes whose source is not in the repository."""
+
+
+class RecipeSource(Record):
+    """The static facts of one recipe, read by syntax tree; the recipe is never imported.
+
+    A fact that the source does not settle is None, with an entry in `trail_ends` saying at which
+    line the trail ends.
+    """
+
+    name: str
+    path: str
+    configs: tuple[str, ...] = ()
+    engine: Symbol | None = None
+    top_level_class: Symbol | None = None
+    trail: tuple[Location, ...] = ()
+    trail_ends: tuple[TrailEnd, ...] = ()
+    model_classes: tuple[Symbol, ...] = ()
+    hooks: tuple[Hook, ...] = ()
+    attributes: tuple[ClassAttribute, ...] = ()
+    targets: tuple[WrapTarget, ...] = ()
+    problems: tuple[TrailEnd, ...] = ()
+    """Files of the recipe that could not be read: syntax errors, broken YAML, not UTF-8."""
+
+
+class Evidence(Record):
+    """What a verdict rests on: a sentence, and the place in the source it points to."""
+
+    text: str
+    location: Location | None = None
+
+
+class CheckResult(Record):
+    """The verdict on one item of the soft validation."""
+
+    id: CheckId
+    verdict: Verdict
+    established_by: Literal["static", "probe", "nothing"]
+    summary: str
+    evidence: tuple[Evidence, ...] = ()
+
+
+class Failure(Record):
+    """One failing test: its pytest node id, the message, and the tail of its traceback."""
+
+    test: str
+    message: str
+    excerpt: str = ""
+
+
+class StageResult(Record):
+    """How one stage of the hard validation ended.
+
+    `summary` is one sentence for a maintainer. `duration` is in seconds. `log` and `junit` are
+    paths relative to the output folder. `last_test` is the test in flight when pytest died.
+    """
+
+    id: StageId
+    outcome: Outcome
+    summary: str
+    command: tuple[str, ...] = ()
+    exit_code: int | None = None
+    signal: str | None = None
+    duration: float = 0.0
+    tests: int = 0
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    skip_reasons: tuple[str, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    last_test: str | None = None
+    tail: str = ""
+    log: str | None = None
+    junit: str | None = None
+
+
+class Environment(Record):
+    """What the stages ran on, as the recipe's own interpreter reported it.
+
+    `torch` is None when it could not be imported there; `cuda_devices` are device names; None
+    means that nobody looked, because no stage ran.
+    """
+
+    python: str | None = None
+    torch: str | None = None
+    cuda_devices: tuple[str, ...] | None = None
+    problem: str | None = None
+
+
+class Gap(Record):
+    """Something that is not proved: `summary` says what, `closes` says what would prove it."""
+
+    id: str
+    summary: str
+    closes: str
+
+
+class RecipeReport(Record):
+    """Everything known about one selected recipe."""
+
+    name: str
+    path: str
+    reasons: tuple[Reason, ...] = ()
+    source: RecipeSource
+    checks: tuple[CheckResult, ...] = ()
+    stages: tuple[StageResult, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    environment: Environment = Environment()
+
+
+class Report(Record):
+    """The whole result; `report.json` is this record, and `report.schema.json` its JSON Schema.
+
+    `duration` is in seconds; `started` an ISO 8601 time in UTC. `notes` are sentences about the
+    run as a whole, for instance that the stages ran in a scratch checkout.
+    """
+
+    schema_: str = Field(default=SCHEMA, alias="schema")
+    conclusion: Conclusion
+    selection: Selection
+    recipes: tuple[RecipeReport, ...] = ()
+    notes: tuple[str, ...] = ()
+    started: str | None = None
+    duration: float = 0.0
+    run_url: str | None = None
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)

@@ -1,0 +1,1 @@
+"""From the git objects of two commits to the recipes that a change affects, each with reasons."""

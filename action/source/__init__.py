@@ -1,0 +1,1 @@
+"""A recipe's static facts: classes, hook, wrap targets, engine, configs. Never imported."""

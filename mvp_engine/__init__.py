@@ -1,0 +1,1 @@
+"""The training runtime that recipes use: configuration, parallelism, engine, launch."""

@@ -1,0 +1,1 @@
+"""Models with what trains them, one folder each."""
