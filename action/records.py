@@ -47,7 +47,7 @@ Conclusion = Literal["passed", "gaps", "failed", "nothing selected", "infrastruc
 class Record(BaseModel):
     """Base of every record: frozen, no unknown fields, no silent type conversion."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class Location(Record):
@@ -129,7 +129,7 @@ class Selection(Record):
     unaffected: tuple[Unaffected, ...] = ()
     notes: tuple[str, ...] = ()
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
 
 
 class TrailEnd(Record):
@@ -291,7 +291,8 @@ class Report(Record):
     """The whole result; `report.json` is this record, and `report.schema.json` its JSON Schema.
 
     `duration` is in seconds; `started` an ISO 8601 time in UTC. `notes` are sentences about the
-    run as a whole, for instance that the stages ran in a scratch checkout.
+    run as a whole, for instance that the stages ran in a scratch checkout. `run_url` is the page
+    of the workflow run and `repository_url` the repository's, where links to files begin.
     """
 
     schema_: str = Field(default=SCHEMA, alias="schema")
@@ -302,5 +303,6 @@ class Report(Record):
     started: str | None = None
     duration: float = 0.0
     run_url: str | None = None
+    repository_url: str | None = None
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)

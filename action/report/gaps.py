@@ -1,0 +1,175 @@
+"""What remains unproved, and the conclusion that follows.
+
+A gap is whatever was not run, could not run, or ran on less than the real thing. It is derived
+from the results alone, so that nothing can be claimed in the comment that did not happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from action.records import (
+    CheckResult,
+    Conclusion,
+    Environment,
+    Gap,
+    RecipeReport,
+    Selection,
+    StageId,
+    StageResult,
+)
+
+_STAGE_FILES = {
+    "structure": "tests/test_structure.py",
+    "smoke": "tests/test_smoke.py",
+    "identity": "tests/skills/fsdp2-prefetching/test_prefetch_edges_impact.py",
+}
+_STAGE_NAMES = {"structure": "Structure", "smoke": "Smoke", "identity": "Edge identity"}
+_FAILURES = ("failed", "crashed", "timed out")
+_PROBE_ITEMS = ("forward-edges", "backward-edges")
+
+
+def stage_name(stage: StageId) -> str:
+    """Return the stage's name as the report writes it."""
+    return _STAGE_NAMES[stage]
+
+
+def has_failure(recipe: RecipeReport) -> bool:
+    """Tell whether a check or a stage of this recipe failed."""
+    return any(check.verdict == "fail" for check in recipe.checks) or any(
+        stage.outcome in _FAILURES for stage in recipe.stages
+    )
+
+
+def recipe_gaps(
+    checks: Iterable[CheckResult], stages: Iterable[StageResult], environment: Environment
+) -> tuple[Gap, ...]:
+    """Return what is unproved about one recipe, soft items first, then stages in their order."""
+    checks = tuple(checks)
+    no_hook = any(c.id == "hook-bound" and c.verdict == "not applicable" for c in checks)
+    gaps = [_unknown_item(check) for check in checks if check.verdict == "unknown"]
+    for stage in stages:
+        if stage.id == "identity" and no_hook and stage.outcome in ("missing", "nothing collected"):
+            continue  # without a hook there are no edges to identify
+        gaps += _stage_gaps(stage, environment)
+    return tuple(gaps)
+
+
+def conclude(
+    selection: Selection, recipes: Iterable[RecipeReport], *, interrupted: bool = False
+) -> Conclusion:
+    """Return the conclusion of a run.
+
+    A failure outranks trouble with the machine, since it was seen whatever else happened.
+    """
+    recipes = tuple(recipes)
+    if any(has_failure(recipe) for recipe in recipes):
+        return "failed"
+    if interrupted or any(
+        stage.outcome == "could not start" for recipe in recipes for stage in recipe.stages
+    ):
+        return "infrastructure"
+    if not selection.recipes:
+        return "nothing selected"
+    return "gaps" if any(recipe.gaps for recipe in recipes) else "passed"
+
+
+def _unknown_item(check: CheckResult) -> Gap:
+    if check.id in _PROBE_ITEMS:
+        closes = (
+            "Compare the hook with the order in which the units run, in every training path; "
+            "this version of the action does not observe it."
+        )
+    else:
+        closes = "Read the lines under this item; the source alone does not settle it."
+    return Gap(id=f"item:{check.id}", summary=f"`{check.id}`: {check.summary}", closes=closes)
+
+
+def _stage_gaps(stage: StageResult, environment: Environment) -> list[Gap]:
+    name = _STAGE_NAMES[stage.id]
+    gaps: list[Gap] = []
+
+    def gap(kind: str, summary: str, closes: str) -> None:
+        gaps.append(Gap(id=f"{stage.id}:{kind}", summary=summary, closes=closes))
+
+    file = _STAGE_FILES[stage.id]
+    match stage.outcome:
+        case "missing":
+            gap("missing", f"{name} was not run: {stage.summary}", f"Add `{file}`.")
+        case "nothing collected":
+            gap("nothing-collected", f"{name} ran no test: {stage.summary}", f"Fill `{file}`.")
+        case "all skipped":
+            gap(
+                "all-skipped",
+                f"{name} ran no test: {stage.summary}",
+                "Run where the skip reasons do not hold, or remove them.",
+            )
+        case "not run":
+            gap("not-run", f"{name}: {stage.summary}", _closes_not_run(stage))
+        case "could not start":
+            gap(
+                "could-not-start",
+                f"{name} could not start: {stage.summary}",
+                "Give a Python that has the recipe's requirements and pytest (`--python`).",
+            )
+        case "passed" | "failed" | "crashed" | "timed out":
+            if stage.skipped:
+                reasons = "; ".join(stage.skip_reasons) or "no reason given"
+                gap(
+                    "skipped",
+                    f"{name}: {stage.skipped} of {stage.tests} tests were skipped ({reasons})",
+                    "Run where the skip reasons do not hold.",
+                )
+            if stage.outcome == "passed":
+                gaps += _passed_gaps(stage, environment)
+    return gaps
+
+
+def _passed_gaps(stage: StageResult, environment: Environment) -> list[Gap]:
+    if stage.id == "smoke":
+        gaps = [
+            Gap(
+                id="smoke:not-evidenced",
+                summary="Smoke is green, but that FSDP2 was active in it (sharded units and "
+                "all-gathers on a mesh larger than one) was not recorded",
+                closes="Check by hand that its ranks shard on a mesh larger than one; this "
+                "version of the action does not look inside them.",
+            )
+        ]
+        devices = environment.cuda_devices
+        if devices is None:
+            gaps.append(
+                Gap(
+                    id="smoke:devices-unknown",
+                    summary="Smoke ran on unknown devices"
+                    + (f": {environment.problem}" if environment.problem else ""),
+                    closes="Give a Python that imports torch (`--python`).",
+                )
+            )
+        elif len(devices) < 2:
+            seen = "no CUDA device was" if not devices else "only one CUDA device was"
+            gaps.append(
+                Gap(
+                    id="smoke:no-gpus",
+                    summary=f"Smoke was not run on GPUs with NCCL: {seen} seen",
+                    closes="Run on a machine with two or more GPUs.",
+                )
+            )
+        return gaps
+    if stage.id == "identity":
+        return [
+            Gap(
+                id="identity:not-mutated",
+                summary="Edge identity tests are green, but it was not shown that they fail when "
+                "an edge is dropped, redirected or replaced by an impostor",
+                closes="Drop an edge in the hook by hand and see the test fail; this version of "
+                "the action does not do it.",
+            )
+        ]
+    return []
+
+
+def _closes_not_run(stage: StageResult) -> str:
+    if "not asked for" in stage.summary:
+        return f"Run with `--stages` naming `{stage.id}`."
+    return "Make the earlier stage pass."
