@@ -89,6 +89,7 @@ class Reason(Record):
         "unparsable",
         "unknown",
         "new-recipe",
+        "asked",
         "all",
         "no-merge-base",
     ]
@@ -290,7 +291,8 @@ class RecipeReport(Record):
 class Report(Record):
     """The whole result; `report.json` is this record, and `report.schema.json` its JSON Schema.
 
-    `duration` is in seconds; `started` an ISO 8601 time in UTC. `notes` are sentences about the
+    `gaps` are those of the run as a whole, beside those of each recipe. `duration` is in seconds;
+    `started` an ISO 8601 time in UTC. `notes` are sentences about the
     run as a whole, for instance that the stages ran in a scratch checkout. `run_url` is the page
     of the workflow run and `repository_url` the repository's, where links to files begin.
     """
@@ -299,6 +301,7 @@ class Report(Record):
     conclusion: Conclusion
     selection: Selection
     recipes: tuple[RecipeReport, ...] = ()
+    gaps: tuple[Gap, ...] = ()
     notes: tuple[str, ...] = ()
     started: str | None = None
     duration: float = 0.0

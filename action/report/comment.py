@@ -95,9 +95,6 @@ def headline(report: Report) -> str:
     gaps = len(_grouped_gaps(report))
     remain = "no gap remains" if not gaps else f"{_count(gaps, 'gap')} remain{'s' * (gaps == 1)}"
     total = len(report.recipes)
-    unread = len(report.selection.recipes) - total
-    if unread > 0:
-        remain += f", {_count(unread, 'selected recipe')} not validated"
     if failing:
         verb = "fails" if failing == 1 else "fail"
         return f"❌ FSDP2 prefetching: {failing} of {_count(total, 'recipe')} {verb}, {remain}"
@@ -105,7 +102,7 @@ def headline(report: Report) -> str:
         return f"⚠️ FSDP2 prefetching: the run could not be completed, {remain}"
     if not report.selection.recipes:
         return "✅ FSDP2 prefetching: this change affects no recipe, so nothing was run"
-    if report.conclusion == "gaps" or unread > 0:
+    if gaps:
         return f"⚠️ FSDP2 prefetching: no failure in {_count(total, 'recipe')}, {remain}"
     return f"✅ FSDP2 prefetching: {_count(total, 'recipe')} proved, {remain}"
 
@@ -187,8 +184,10 @@ def _failures(report: Report) -> Iterator[tuple[str, str, str]]:
 
 
 def _grouped_gaps(report: Report) -> list[tuple[Gap, tuple[str, ...]]]:
-    """Merge the gaps that recipes share, in the order in which they first appear."""
-    recipes: dict[tuple[str, str], tuple[Gap, list[str]]] = {}
+    """Return the run's own gaps, then those of the recipes, merged where recipes share one."""
+    recipes: dict[tuple[str, str], tuple[Gap, list[str]]] = {
+        (gap.summary, gap.closes): (gap, []) for gap in report.gaps
+    }
     for recipe in report.recipes:
         for gap in recipe.gaps:
             recipes.setdefault((gap.summary, gap.closes), (gap, []))[1].append(recipe.name)

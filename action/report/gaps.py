@@ -6,7 +6,7 @@ from the results alone, so that nothing can be claimed in the comment that did n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from action.records import (
     CheckResult,
@@ -55,14 +55,45 @@ def recipe_gaps(
     return tuple(gaps)
 
 
+def run_gaps(
+    selection: Selection, recipes: Sequence[RecipeReport], interrupted: str | None
+) -> tuple[Gap, ...]:
+    """Return what is unproved about the run as a whole.
+
+    `interrupted` says what stopped the run before its end, if something did.
+    """
+    gaps: list[Gap] = []
+    if interrupted is not None:
+        gaps.append(
+            Gap(
+                id="run:interrupted",
+                summary=f"The run was stopped before its end: {interrupted}",
+                closes="Run it again.",
+            )
+        )
+    validated = {recipe.name for recipe in recipes}
+    missing = [f"`{r.name}`" for r in selection.recipes if r.name not in validated]
+    if missing:
+        gaps.append(
+            Gap(
+                id="run:not-validated",
+                summary=f"Selected, but no result arrived: {', '.join(missing)}",
+                closes="Run `fsdp2-prefetch validate` for them, or look at the job that did not.",
+            )
+        )
+    return tuple(gaps)
+
+
 def conclude(
-    selection: Selection, recipes: Iterable[RecipeReport], *, interrupted: bool = False
+    selection: Selection,
+    recipes: Sequence[RecipeReport],
+    gaps: Sequence[Gap] = (),
 ) -> Conclusion:
-    """Return the conclusion of a run.
+    """Return the conclusion of a run from its recipes and the gaps of the run as a whole.
 
     A failure outranks trouble with the machine, since it was seen whatever else happened.
     """
-    recipes = tuple(recipes)
+    interrupted = any(gap.id == "run:interrupted" for gap in gaps)
     if any(has_failure(recipe) for recipe in recipes):
         return "failed"
     if interrupted or any(
@@ -71,7 +102,7 @@ def conclude(
         return "infrastructure"
     if not selection.recipes:
         return "nothing selected"
-    return "gaps" if any(recipe.gaps for recipe in recipes) else "passed"
+    return "gaps" if gaps or any(recipe.gaps for recipe in recipes) else "passed"
 
 
 def _unknown_item(check: CheckResult) -> Gap:
