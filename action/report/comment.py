@@ -31,7 +31,7 @@ COMMENT_LIMIT = 65_536
 SUMMARY_LIMIT = 1_048_576 - 1
 """Bytes that GitHub accepts in a step summary; one more and all of it is dropped."""
 
-_DOTS: dict[Verdict, str] = {"pass": "🟢", "fail": "🔴", "unknown": "⚪", "not applicable": "➖"}
+_DOTS: dict[Verdict, str] = {"pass": "🟢", "fail": "🔴", "unknown": "🟡", "not applicable": "➖"}
 _OUTCOMES = {
     "passed": "✅ passed",
     "failed": "❌ failed",
@@ -147,9 +147,11 @@ def _escaped(value: object) -> object:
 
 
 def _context(report: Report, cut: Cut) -> dict[str, object]:
+    # What needs a reader first; otherwise the order of the selection.
+    recipes = sorted(report.recipes, key=lambda recipe: not has_failure(recipe))
     detailed = [
         recipe
-        for recipe in report.recipes
+        for recipe in recipes
         if cut.details == "all" or (cut.details == "failing" and has_failure(recipe))
     ]
     return {
@@ -158,7 +160,7 @@ def _context(report: Report, cut: Cut) -> dict[str, object]:
         "headline": Markdown(headline(report)),
         "failures": list(_failures(report)),
         "gaps": _grouped_gaps(report),
-        "rows": report.recipes[: cut.rows],
+        "rows": recipes[: cut.rows],
         "detailed": detailed,
         "dots": _dots,
         "dot": lambda check: Markdown(_DOTS[check.verdict]),
