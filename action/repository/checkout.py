@@ -11,7 +11,6 @@ from pathlib import Path
 
 from action.repository.git import Git
 
-
 # An untracked file of these kinds can make a test pass that fails for everybody else.
 _CODE = (".py", ".yaml", ".yml", ".toml", ".cfg", ".ini")
 
