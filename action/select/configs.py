@@ -1,0 +1,79 @@
+"""What a change to a recipe's YAML means: which dotted paths, and whether they can matter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from action.repository.yaml_file import Entry
+
+_SELECTING = ("engine", "parallel", "model")
+# Sections that describe how to train, not what is wrapped or in which order it runs.
+_HARMLESS = (
+    "optim",
+    "optimizer",
+    "scheduler",
+    "lr_scheduler",
+    "data",
+    "dataset",
+    "dataloader",
+    "train",
+    "training",
+    "eval",
+    "logging",
+    "log",
+    "wandb",
+    "checkpoint",
+    "seed",
+    "name",
+    "output_dir",
+)
+# Words that reach the model's structure or FSDP2 from within such a section.
+_REACHING = re.compile(
+    r"fsdp|shard|prefetch|wrap|compile|dtype|precision|checkpointing|recompute|freeze|frozen|lora"
+    r"|peft|adapter|parallel|mesh|offload",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class ConfigChange:
+    """The changed dotted paths of a file: those that select, and those that do not."""
+
+    selecting: tuple[str, ...]
+    harmless: tuple[str, ...]
+    line: int | None
+
+
+def compare_configs(old: Mapping[str, Entry], new: Mapping[str, Entry]) -> ConfigChange:
+    """Return what differs between two YAML files as sentences like `` `a.b`: 1 → 2 ``."""
+    selecting: list[str] = []
+    harmless: list[str] = []
+    line = None
+    for path in sorted(old.keys() | new.keys()):
+        before, after = old.get(path), new.get(path)
+        # `1`, `1.0` and `true` are equal to Python, not to whoever reads the config.
+        if before and after and repr(before.value) == repr(after.value):
+            continue
+        if _matters(path):
+            selecting.append(f"`{path}`: {_shown(before)} → {_shown(after)}")
+            if line is None and after is not None:
+                line = after.line
+        else:
+            harmless.append(f"`{path}`")
+    return ConfigChange(tuple(selecting), tuple(harmless), line)
+
+
+def _matters(path: str) -> bool:
+    section = re.split(r"[.\[]", path, maxsplit=1)[0]
+    if section in _SELECTING:
+        return True
+    return section not in _HARMLESS or _REACHING.search(path) is not None
+
+
+def _shown(entry: Entry | None) -> str:
+    if entry is None:
+        return "nothing"
+    text = "null" if entry.value is None else str(entry.value)
+    return text if len(text) <= 40 else f"{text[:39]}…"
