@@ -35,7 +35,9 @@ def pins(path: str, text: str) -> dict[str, tuple[str, ...]]:
         if dockerfile and _IMAGE.match(code):
             found.setdefault("image", []).append(code)
         for match in _PACKAGE.finditer(code):
-            statement = code.rstrip(",").strip("\"' ")
+            statement = code.rstrip(",")
+            if statement[:1] in ("'", '"') and statement[-1:] == statement[:1]:
+                statement = statement[1:-1]
             if re.fullmatch(r"name\s*=\s*\"?\w+\"?", code) or code.rstrip(" {").endswith(":"):
                 following = lines[number + 1 : number + 3]
                 statement += "".join(f" {f.strip()}" for f in following if _VERSION.match(f))
