@@ -1,0 +1,1 @@
+"""Process group, device mesh, tensor parallelism and FSDP2."""
