@@ -73,10 +73,8 @@ def _class_names(model: nn.Module, config: FSDP2Config) -> dict[str, str]:
         name: f"{type(model).__name__}._no_split_modules"
         for name in getattr(model, "_no_split_modules", None) or ()
     }
-    names |= {name: f"{setting}.target_classes" for name in config.target_classes}
-    return names | {
-        name: f"{setting}.high_precision_modules" for name in config.high_precision_modules
-    }
+    names |= dict.fromkeys(config.target_classes, f"{setting}.target_classes")
+    return names | dict.fromkeys(config.high_precision_modules, f"{setting}.high_precision_modules")
 
 
 def _ignored_modules(model: nn.Module, config: FSDP2Config) -> dict[nn.Module, str]:

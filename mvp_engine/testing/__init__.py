@@ -1,0 +1,25 @@
+"""What recipe tests need: training in spawned ranks, the wrapped model, its prefetch edges."""
+
+from mvp_engine.testing.edges import PrefetchEdges, prefetch_edges
+from mvp_engine.testing.ranks import RankFailure, run_ranks
+from mvp_engine.testing.recipes import (
+    ProbeTarget,
+    WrappedRecipe,
+    load_skill_assertions,
+    probe_target,
+    single_rank_wrapped,
+    train_smoke,
+)
+
+__all__ = [
+    "PrefetchEdges",
+    "ProbeTarget",
+    "RankFailure",
+    "WrappedRecipe",
+    "load_skill_assertions",
+    "prefetch_edges",
+    "probe_target",
+    "run_ranks",
+    "single_rank_wrapped",
+    "train_smoke",
+]
