@@ -89,13 +89,23 @@ def parse(path: str, content: bytes) -> ast.Module:
 def fingerprint(node: ast.AST) -> str:
     """Return a hash of what `node` means to Python.
 
-    Docstrings, comments, formatting, positions and string prefixes do not count.
+    Docstrings, those after an attribute too, comments, formatting, positions and string prefixes
+    do not count.
     """
     digest = hashlib.sha256()
     for piece in _canonical(node):
         digest.update(piece.encode(errors="surrogatepass"))
         digest.update(b"\0")
     return digest.hexdigest()
+
+
+def is_bare_string(node: object) -> bool:
+    """Tell whether a node is a string that stands as a statement: Python computes nothing."""
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
 
 
 def docstring_node(node: ast.AST) -> ast.Constant | None:
@@ -214,15 +224,14 @@ def _canonical(root: ast.AST) -> Iterator[str]:
     while stack:
         item = stack.pop()
         if isinstance(item, ast.AST):
-            docstring = docstring_node(item)
             yield type(item).__name__
             for name, value in reversed(list(ast.iter_fields(item))):
                 if name in ("type_ignores", "type_comment") or (
                     name == "kind" and isinstance(item, ast.Constant)
                 ):
                     continue
-                if name == "body" and docstring is not None and isinstance(value, list):
-                    value = value[1:]
+                if isinstance(value, list):
+                    value = [inner for inner in value if not is_bare_string(inner)]
                 stack += [value, f"<{name}>"]
         elif isinstance(item, list):
             yield f"[{len(item)}"

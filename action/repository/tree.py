@@ -25,6 +25,10 @@ class Tree(Protocol):
         """Return a file's content; KeyError when the tree has no such regular file."""
         ...
 
+    def links(self) -> Mapping[str, str]:
+        """Return the symbolic links, by path, with what they say; they are never followed."""
+        ...
+
     def __contains__(self, path: object) -> bool: ...
 
 
@@ -37,6 +41,7 @@ class CommitTree:
     def __init__(self, git: Git, commit: str) -> None:
         self._git = git
         self._blobs: dict[str, str] = {}
+        self._link_blobs: dict[str, str] = {}
         listing = git.output("ls-tree", "-r", "-z", "--full-tree", commit)
         for entry in listing.split(b"\0"):
             if not entry:
@@ -45,6 +50,8 @@ class CommitTree:
             mode, kind, blob = meta.decode().split()
             if kind == "blob" and mode in ("100644", "100755"):
                 self._blobs[os.fsdecode(path)] = blob
+            elif mode == "120000":
+                self._link_blobs[os.fsdecode(path)] = blob
         self._paths = tuple(sorted(self._blobs))
         self._batch: subprocess.Popen[bytes] | None = None
 
@@ -59,7 +66,19 @@ class CommitTree:
             KeyError: the tree has no such regular file, or one too large to be source.
             GitError: git lost the object.
         """
-        blob = self._blobs[path]
+        content = self._content(path, self._blobs[path])
+        if len(content) > _LARGEST:
+            raise KeyError(f"{path} is larger than {_LARGEST} bytes")
+        return content
+
+    def links(self) -> Mapping[str, str]:
+        """Return the symbolic links, by path, with what they say; they are never followed."""
+        return {
+            path: os.fsdecode(self._content(path, blob))
+            for path, blob in sorted(self._link_blobs.items())
+        }
+
+    def _content(self, path: str, blob: str) -> bytes:
         source, sink = self._pipes()
         sink.write(blob.encode() + b"\n")
         sink.flush()
@@ -69,8 +88,6 @@ class CommitTree:
         size = int(header[2])
         content = source.read(size)
         source.read(1)
-        if size > _LARGEST:
-            raise KeyError(f"{path} is larger than {_LARGEST} bytes")
         return content
 
     def __contains__(self, path: object) -> bool:
@@ -126,6 +143,10 @@ class MappingTree:
     def read(self, path: str) -> bytes:
         """Return a file's content; KeyError when there is no such file."""
         return self._files[path]
+
+    def links(self) -> Mapping[str, str]:
+        """Return no symbolic links."""
+        return {}
 
     def __contains__(self, path: object) -> bool:
         return path in self._files
