@@ -57,8 +57,10 @@ def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float | None) -
         device = parameter.device
         if parameter.grad is None:
             continue
-        if isinstance(parameter.grad, DTensor) and isinstance(parameter, DTensor):
-            if any(placement.is_partial() for placement in parameter.grad.placements):
+        if isinstance(parameter, DTensor):
+            # Tensor parallelism alone may leave a gradient partial, or sharded where the
+            # parameter is whole; FSDP2 gives it the parameter's own placements.
+            if parameter.grad.placements != parameter.placements:
                 parameter.grad = parameter.grad.redistribute(placements=parameter.placements)
             group.append(parameter.grad.to_local())
         else:

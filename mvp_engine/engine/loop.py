@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -132,14 +133,17 @@ def _batches(engine: Engine, samples: int) -> Iterator[Any]:
     while True:
         if hasattr(getattr(loader, "sampler", None), "set_epoch"):
             loader.sampler.set_epoch(epoch)
-        count = 0
-        for batch in loader:
-            count += 1
-            if skip:
-                skip -= 1
-            else:
-                yield batch
-        if count == 0:
+        # A step's random numbers must not depend on whether its run was resumed: an iterator draws
+        # a seed of its own when it is made, and batches that are read again may draw some.
+        with torch.random.fork_rng(devices=[]):
+            iterator = iter(loader)
+            skipped = sum(1 for _ in islice(iterator, skip))
+        skip -= skipped
+        empty = skipped == 0
+        for batch in iterator:
+            empty = False
+            yield batch
+        if empty:
             raise TrainingError("prepare_dataloader() gave no batch")
         epoch += 1
 

@@ -1,7 +1,7 @@
 """What recipe tests need: training in spawned ranks, the wrapped model, its prefetch edges."""
 
 from mvp_engine.testing.edges import PrefetchEdges, prefetch_edges
-from mvp_engine.testing.ranks import RankFailure, run_ranks
+from mvp_engine.testing.ranks import RankError, run_ranks
 from mvp_engine.testing.recipes import (
     ProbeTarget,
     WrappedRecipe,
@@ -14,7 +14,7 @@ from mvp_engine.testing.recipes import (
 __all__ = [
     "PrefetchEdges",
     "ProbeTarget",
-    "RankFailure",
+    "RankError",
     "WrappedRecipe",
     "load_skill_assertions",
     "prefetch_edges",

@@ -27,7 +27,7 @@ _GRACE_S = 5.0
 and their own tracebacks say more than "stopped"."""
 
 
-class RankFailure(Exception):
+class RankError(Exception):
     """A rank failed or the time was up; the message has every rank's traceback or stack."""
 
 
@@ -40,7 +40,7 @@ def run_ranks(
     there are enough, else gloo on the CPU. `function` must be defined at the top level of a module
     (its file need not be importable by name); arguments and results must pickle.
 
-    Raises RankFailure when a rank raises or dies, and after `timeout_s` seconds, then with the
+    Raises RankError when a rank raises or dies, and after `timeout_s` seconds, then with the
     Python stack of each rank that still ran. On return no rank is alive.
     """
     import torch.distributed as dist
@@ -89,7 +89,7 @@ def run_ranks(
             elif rank in stacks:
                 value = f"still running, stopped at:\n{stacks[rank]}"
             message.append(f"--- rank {rank}: {value}")
-        raise RankFailure("\n".join(message))
+        raise RankError("\n".join(message))
 
 
 def _wait(ranks: list[BaseProcess], timeout_s: float) -> bool:
@@ -159,8 +159,7 @@ def _resolve(reference: tuple[str, str, str]) -> Callable[..., Any]:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # so that its own classes pickle
     spec.loader.exec_module(module)
-    function = getattr(module, attribute)
-    return function
+    return getattr(module, attribute)  # type: ignore[no-any-return]
 
 
 def _rank_main(

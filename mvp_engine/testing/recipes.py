@@ -37,7 +37,7 @@ def train_smoke(
 
     `world_size` None takes all GPUs where there are two or more, else 2 gloo ranks on the CPU.
     The shard axis takes all ranks unless `overrides` say otherwise, and the output goes to a
-    temporary folder unless they name one. Raises RankFailure as `run_ranks` does.
+    temporary folder unless they name one. Raises RankError as `run_ranks` does.
     """
     if world_size is None:
         gpus = torch.cuda.device_count()
