@@ -201,9 +201,8 @@ def _sentence(document: Document, schema: type[BaseModel], error: ValidationErro
     elif kind == "value_error":
         sentence = f"{where}: {details[0]['ctx']['error']}"
     else:
-        allowed = " or ".join(
-            dict.fromkeys(detail["msg"].removeprefix("Input should be ") for detail in details)
-        )
+        messages = (detail["msg"].removeprefix("Input should be ") for detail in details)
+        allowed = " or ".join(dict.fromkeys(messages)).replace("an object", "a mapping")
         sentence = f"{where}: found {details[0]['input']!r}, allowed: {allowed}"
     others = len(problems) - 1
     return sentence + (f" (and {others} more)" if others else "")

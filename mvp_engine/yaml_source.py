@@ -133,6 +133,8 @@ def _construct(
         return loader.construct_object(node, deep=True)
     seen: dict[Any, int] = {}
     for key_node, _ in node.value:
+        if key_node.tag == "tag:yaml.org,2002:merge":
+            continue
         key = loader.construct_object(key_node, deep=True)
         if not isinstance(key, str):
             raise ConfigError(f"{place(key_node)}: found the key {key!r}, allowed: a name")

@@ -41,7 +41,7 @@ def apply_fsdp2(model: nn.Module, mesh: DeviceMesh, config: FSDP2Config) -> nn.M
     names = _class_names(model, config)
     ignored = _ignored_modules(model, config)
     units = _units(model, names, ignored)
-    _refuse_parameters_across_units(model, units)
+    _refuse_parameters_across_units(model, units, ignored)
     hook = _hook(model)
     policy = _policy(config)
     high_precision = _high_precision_policy(policy)
@@ -148,15 +148,18 @@ def _bottom_up(
 
 
 def _refuse_parameters_across_units(
-    model: nn.Module, units: Iterable[tuple[str, nn.Module]]
+    model: nn.Module, units: Iterable[tuple[str, nn.Module]], ignored: Iterable[nn.Module]
 ) -> None:
     """A tied parameter must lie in one unit: each unit would shard a copy of its own."""
     unit_paths = {unit: path for path, unit in units}
+    whole = {p for module in ignored for p in module.parameters(recurse=False)}
     first: dict[nn.Parameter, tuple[str, str]] = {}
     # Every name of every module, so that a module reached by two paths has both its owners.
     for path, owner in _owners(model, "", "", unit_paths, set()):
         module = model.get_submodule(path)
         for name, parameter in module.named_parameters(recurse=False, remove_duplicate=False):
+            if parameter in whole:
+                continue
             full = f"{path}.{name}" if path else name
             other, other_owner = first.setdefault(parameter, (full, owner))
             if other_owner != owner:
