@@ -119,8 +119,9 @@ def read_regular(path: Path, limit: int) -> bytes | str:
         return "is not there"
     except OSError:
         return "is not a regular file"
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        return "is not a regular file"
     with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return "is not a regular file"
         data = file.read(limit + 1)
     return data if len(data) <= limit else f"is larger than {limit // 2**20} MiB"

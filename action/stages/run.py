@@ -87,7 +87,8 @@ def run_stages(
                 secrets=passed_secrets(environ, pass_env),
                 clock=clock,
             )
-        announce(f"  {stage}: {result.outcome}: {result.summary}")
+        words = "" if result.outcome == "not run" else f"{result.outcome}: "
+        announce(f"  {stage}: {words}{result.summary}")
         if result.outcome in _STOPPING:
             stopped_by = f"{stage} {result.outcome}"
         results.append(result)

@@ -173,15 +173,12 @@ def _disagreement(remains: Remains) -> tuple[Outcome, str] | None:
         return "crashed", f"pytest exited with {code}, but its JUnit XML {report.why}"
     seen = {case_key(t) for t in course.reported | course.uncollected | course.skipped_files}
     if len(report) != len(seen):
-        return "crashed", (
-            f"the JUnit XML has {_tests(len(report))}, but {len(seen)} were seen while pytest ran"
-        )
+        return "crashed", f"{_tests(len(seen))} ran, but the JUnit XML has {len(report)}"
     failed = {case.key for case in report if case.outcome == "failed"}
     seen_failed = {case_key(t) for t in course.failed | course.uncollected}
     if len(failed) != len(seen_failed):
         return "crashed", (
-            f"the JUnit XML has {len(failed)} failed, but {len(seen_failed)} were seen to fail "
-            "while pytest ran"
+            f"{_tests(len(seen_failed))} failed, but in the JUnit XML {len(failed)} did"
         )
     if code in (0, 5) and failed:
         return "crashed", f"pytest exited with {code}, but {_tests(len(failed))} failed"
