@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 LOG_LIMIT = 32 * 2**20
-"""Bytes of output that are kept; of more, the first 8 MiB and the last part are."""
+"""The most bytes of output that are kept of one command."""
 _LOG_HEAD = 8 * 2**20
 _TAIL_BYTES = 128 * 2**10
 _LEAST_SPACE = 2**20
@@ -25,7 +25,7 @@ class Log:
 
     A file and not a pipe: a pipe that nobody empties stops the tests, and a process that escaped
     could hold it open. `trim` keeps the file below `LOG_LIMIT` by dropping what lies between its
-    first part and what is written next; a noisy test is not a failing one, so that it goes on.
+    first 8 MiB and its latest 128 KiB; a noisy test is not a failing one, so that it goes on.
     """
 
     def __init__(self, path: Path) -> None:
@@ -35,11 +35,13 @@ class Log:
         self.descriptor = os.open(path, flags, 0o644)
 
     def trim(self) -> None:
-        """Drop the middle of a log that has grown too long."""
-        if os.fstat(self.descriptor).st_size > LOG_LIMIT:
+        """Drop the middle of a log that has grown too long; what matters is at its ends."""
+        size = os.fstat(self.descriptor).st_size
+        if size > LOG_LIMIT:
+            end = os.pread(self.descriptor, _TAIL_BYTES, size - _TAIL_BYTES)
             os.ftruncate(self.descriptor, _LOG_HEAD)
             note = f"\n[here output is missing: it grew beyond {LOG_LIMIT // 2**20} MiB]\n"
-            os.write(self.descriptor, note.encode())
+            os.write(self.descriptor, note.encode() + end)
 
     def end(self) -> str:
         """Return the last part of the log, whatever its encoding."""

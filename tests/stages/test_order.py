@@ -38,7 +38,7 @@ def test_all_three_pass_and_say_so(three):
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [(FAILS, "failed"), ("import os\nos.abort()\n", "crashed"), ("import torch.no\n", "failed")],
+    [(FAILS, "failed"), ("import os\nos.abort()\n", "crashed")],
 )
 def test_a_failure_stops_the_later_stages(three, text, words):
     three.write(STRUCTURE, text)

@@ -1,6 +1,5 @@
 """What hangs, escapes or floods is ended, and no process is left."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -237,7 +236,6 @@ def test_a_flood_of_output_keeps_its_beginning_and_its_end(toy, smoke):
 def test_output_that_is_no_text_and_commands_stay_in_the_file(toy, smoke):
     result = smoke(
         rb"""
-import os
 def test_a(capfd):
     with capfd.disabled():
         os.write(1, b"\xff\xfe\x00 \x1b[31mred\x1b[0m \xe2\x80\xaereversed 10%\r 50%\r100%\r\n")
