@@ -153,18 +153,25 @@ class Hook(Record):
     """The prefetch hook as the source binds it.
 
     `function` is None when the bound value cannot be followed to a definition. `kind` is what the
-    class body binds; only `function` is called by the runtime with the model alone.
-    `parameters` are the names the callable demands; `sets_flag` and `checks_flag` are the lines
-    that set and test the idempotency flag named `flag`.
+    class holds; `takes_model_alone` tells whether `cls.HOOK(model)` is a call that Python accepts,
+    None when the source does not tell. `checks_flag` and `sets_flag` are the lines that test and
+    set the idempotency flag named `flag`.
     """
 
     binding: ClassAttribute
     function: Symbol | None = None
     kind: Literal[
-        "function", "lambda", "staticmethod", "classmethod", "method", "not callable", "unknown"
+        "function",
+        "lambda",
+        "staticmethod",
+        "classmethod",
+        "method",
+        "partial",
+        "not callable",
+        "unknown",
     ] = "unknown"
     parameters: tuple[str, ...] = ()
-    required_parameters: int | None = None
+    takes_model_alone: bool | None = None
     flag: str | None = None
     checks_flag: Location | None = None
     sets_flag: Location | None = None
@@ -185,7 +192,9 @@ class RecipeSource(Record):
     """The static facts of one recipe, read by syntax tree; the recipe is never imported.
 
     A fact that the source does not settle is None, with an entry in `trail_ends` saying at which
-    line the trail ends.
+    line the trail ends. `candidates` are all classes that training may instantiate, one of them
+    `top_level_class` when it is the only one; `hidden_by` are wrappers put around the model before
+    it is sharded. `targets_end` says why the list of wrap targets may be longer than `targets`.
     """
 
     name: str
@@ -193,12 +202,15 @@ class RecipeSource(Record):
     configs: tuple[str, ...] = ()
     engine: Symbol | None = None
     top_level_class: Symbol | None = None
+    candidates: tuple[Symbol, ...] = ()
+    hidden_by: tuple[TrailEnd, ...] = ()
     trail: tuple[Location, ...] = ()
     trail_ends: tuple[TrailEnd, ...] = ()
     model_classes: tuple[Symbol, ...] = ()
     hooks: tuple[Hook, ...] = ()
     attributes: tuple[ClassAttribute, ...] = ()
     targets: tuple[WrapTarget, ...] = ()
+    targets_end: TrailEnd | None = None
     problems: tuple[TrailEnd, ...] = ()
     """Files of the recipe that could not be read: syntax errors, broken YAML, not UTF-8."""
 

@@ -1,0 +1,132 @@
+"""What every item of the checklist is given, and how it says its verdict."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from action.records import (
+    CheckId,
+    CheckResult,
+    ClassAttribute,
+    Evidence,
+    Hook,
+    Location,
+    RecipeSource,
+    Symbol,
+    Verdict,
+)
+from action.repository.diff import Change
+from action.repository.python import Definition, PythonTree
+from action.repository.syntax import UnparsableError
+from action.repository.tree import Tree
+
+_T = TypeVar("_T")
+
+HOOK = "APPLY_FSDP2_CUSTOM_PREFETCHING"
+TP_ATTRIBUTES = ("TP_MODULE_CONFIG", "TP_MODULE_POSTPROCESSORS")
+SETTERS = {
+    "forward": "set_modules_to_forward_prefetch",
+    "backward": "set_modules_to_backward_prefetch",
+}
+
+
+@dataclass(frozen=True)
+class Diff:
+    """The change under review: its files, the older tree, and the lines that a file gained."""
+
+    changes: tuple[Change, ...]
+    base: Tree
+    added: Callable[[Change], frozenset[int]]
+
+
+@dataclass(frozen=True)
+class Context:
+    """One recipe at the head of a change; `diff` and `pull_request_text` are None when unknown."""
+
+    source: RecipeSource
+    head: Tree
+    python: PythonTree
+    diff: Diff | None = None
+    pull_request_text: str | None = None
+
+    def definition(self, symbol: Symbol) -> Definition | None:
+        """Return the definition behind a symbol."""
+        path = symbol.location.path
+        short = symbol.name.removeprefix(f"{self.python.module_name(path)}.")
+        try:
+            for cls in self.python.classes(path):
+                if cls.name == short:
+                    return cls
+            target = self.python.resolve(path, short)
+        except (KeyError, UnparsableError):
+            return None
+        return target if isinstance(target, Definition) else None
+
+    def ancestors(self, symbol: Symbol) -> tuple[str, ...]:
+        """Return the qualified names of a class and of its ancestors in the tree, nearest first."""
+        cls = self.definition(symbol)
+        if cls is None:
+            return (symbol.name,)
+        return tuple(
+            target.qualified
+            for target in self.python.linearized(cls)
+            if isinstance(target, Definition)
+        )
+
+    def hook_of(self, symbol: Symbol) -> Hook | None:
+        """Return the hook that a lookup on a class finds: the nearest, the last bound winning."""
+        return self._nearest(symbol, {h.binding.owner.name: h for h in self.source.hooks})
+
+    def attribute_of(self, symbol: Symbol, name: str) -> ClassAttribute | None:
+        """Return the attribute that a lookup on a class finds among those in the source."""
+        named = {a.owner.name: a for a in self.source.attributes if a.name == name}
+        return self._nearest(symbol, named)
+
+    def hook_node(self, hook: Hook) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+        """Return the syntax tree of a hook's function."""
+        if hook.function is None:
+            return None
+        try:
+            root = self.python.syntax(hook.function.location.path)
+        except (KeyError, UnparsableError):
+            return None
+        for node in ast.walk(root):
+            if (
+                isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+                and node.lineno == hook.function.location.line
+            ):
+                return node
+        return None
+
+    def _nearest(self, symbol: Symbol, by_owner: dict[str, _T]) -> _T | None:
+        for name in self.ancestors(symbol):
+            if name in by_owner:
+                return by_owner[name]
+        return None
+
+
+def result(
+    item: CheckId,
+    verdict: Verdict,
+    summary: str,
+    evidence: Iterable[Evidence] = (),
+    *,
+    by: Literal["static", "probe", "nothing"] = "static",
+) -> CheckResult:
+    """Return a verdict; `by` says how it was established."""
+    return CheckResult(
+        id=item, verdict=verdict, established_by=by, summary=summary, evidence=tuple(evidence)
+    )
+
+
+def at(text: str, location: Location | None) -> Evidence:
+    """Return a sentence with the place it points to."""
+    return Evidence(text=text, location=location)
+
+
+def short(symbol: Symbol) -> str:
+    """Return a symbol's last name, as people say it."""
+    return symbol.name.rpartition(".")[2]
