@@ -1,0 +1,1 @@
+"""Qwen3, dense, from its configuration, on byte-level text."""

@@ -1,0 +1,1 @@
+"""A vision transformer that classifies handwritten digits."""
