@@ -108,7 +108,11 @@ def _in_tests(context: Context) -> Iterator[Evidence]:
             continue
         for node in ast.walk(root):
             docstring = docstring_node(node)
-            looks = in_place and _LOOKS_AT_EDGES.search(ast.unparse(node)) is not None
+            looks = in_place and any(
+                _LOOKS_AT_EDGES.search(ast.unparse(statement))
+                for statement in getattr(node, "body", [])
+                if isinstance(statement, ast.stmt)
+            )
             if docstring is not None and not (looks and not isinstance(node, ast.Module)):
                 text = str(docstring.value)
                 for line, sentence in claims_in(text, in_place=in_place):

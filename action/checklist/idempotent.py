@@ -6,7 +6,7 @@ import ast
 
 from action.checklist.context import SETTERS, Context, at, result
 from action.records import CheckResult, Evidence, Hook
-from action.repository.syntax import Function, docstring_node, statements
+from action.repository.syntax import Function, statements
 
 
 def check(context: Context) -> CheckResult:
@@ -63,7 +63,7 @@ def _judge(context: Context, hook: Hook) -> CheckResult:
 
 def _order(node: Function, hook: Hook, evidence: list[Evidence]) -> CheckResult:
     """Both ends of the flag are there: are they on every way through the function?"""
-    body = [s for s in node.body if getattr(s, "value", None) is not docstring_node(node)]
+    body = node.body
     edges = [
         inner.lineno
         for inner in ast.walk(node)

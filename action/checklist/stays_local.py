@@ -133,7 +133,10 @@ def _toggles(path: str, root: ast.Module, added: frozenset[int]) -> Iterator[Evi
 def _tables(path: str, root: ast.Module, added: frozenset[int]) -> Iterator[Evidence]:
     """Edges as data: a table of names, a registry, a class that describes them."""
     for node in ast.walk(root):
-        if getattr(node, "lineno", None) not in added:
+        # A function's own line is that of its `def`; what decorates it stands above.
+        decorators = getattr(node, "decorator_list", [])
+        lines = {getattr(n, "lineno", None) for n in (node, *decorators)}
+        if not lines & added:
             continue
         where = Location(path=path, line=getattr(node, "lineno", None))
         match node:
@@ -142,7 +145,7 @@ def _tables(path: str, root: ast.Module, added: frozenset[int]) -> Iterator[Evid
                     yield at(f"edges are kept as data in `{name}`", where)
             case ast.ClassDef(name=name) if _CLASS_WORDS.search(name):
                 yield at(f"`{name}` is a description of edges of its own", where)
-            case ast.FunctionDef(decorator_list=decorators):
+            case ast.FunctionDef():
                 for decorator in decorators:
                     called = decorator.func if isinstance(decorator, ast.Call) else decorator
                     name = (dotted(called) or "").rpartition(".")[2]
