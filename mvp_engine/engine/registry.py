@@ -55,7 +55,7 @@ def import_recipe_engine(config_path: Path) -> None:
     """Imports `recipes.<r>.engine` for a config at `<root>/recipes/<r>/configs/<c>.yaml`.
 
     `<root>` is put on `sys.path` when needed. A config elsewhere imports nothing. Raises
-    ConfigError when another repository's `recipes` is found first.
+    ConfigError when there is no such module, or another repository's `recipes` is found first.
     """
     parts = config_path.resolve().parts
     if len(parts) < 4 or parts[-4] != "recipes" or parts[-2] != "configs":
@@ -63,10 +63,16 @@ def import_recipe_engine(config_path: Path) -> None:
     root = Path(*parts[:-4])
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
-    module = importlib.import_module(f"recipes.{parts[-3]}.engine")
+    name = f"recipes.{parts[-3]}.engine"
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        raise ConfigError(f"{config_path}: {name} cannot be imported: {error}") from error
     if not Path(module.__file__ or "").resolve().is_relative_to(root):
         raise ConfigError(
-            f"{config_path}: recipes.{parts[-3]}.engine was imported from {module.__file__}, "
+            f"{config_path}: {name} was imported from {module.__file__}, "
             f"outside this config's repository: run from {root}"
         )
 

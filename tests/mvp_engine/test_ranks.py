@@ -71,9 +71,9 @@ def test_a_killed_rank_is_told_by_its_signal():
 
 def test_a_hang_ends_with_each_ranks_stack_and_no_process_alive(tmp_path):
     with pytest.raises(RankError) as failure:
-        run_ranks(one_never_joins, 2, str(tmp_path), timeout_s=12)
+        run_ranks(one_never_joins, 2, str(tmp_path), timeout_s=15)
     text = str(failure.value)
-    assert text.startswith("one_never_joins on 2 ranks: no result after 12 s\n")
+    assert text.startswith("one_never_joins on 2 ranks: no result after 15 s\n")
     assert "--- rank 0: still running, stopped at:\n" in text
     assert "in one_never_joins" in text
     pids = [int(file.read_text()) for file in tmp_path.iterdir()]
