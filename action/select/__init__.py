@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from action.records import Reason, SelectedRecipe, Selection
 from action.repository.diff import changes
 from action.repository.git import Git
@@ -33,14 +35,16 @@ def select(git: Git, base: str, head: str, *, recipes_root: str = "recipes") -> 
             outcome.notes.append(f"There is no recipe under `{recipes_root}/`.")
         elif not outcome.reasons and not outcome.unaffected:
             outcome.notes.append("The two commits have the same files.")
-        return Selection(
-            mode="diff",
-            base=base,
-            head=head,
-            merge_base=ancestor.commit,
-            recipes=selected(outcome, recipes_root),
-            unaffected=tuple(outcome.unaffected),
-            notes=(*notes, *outcome.notes),
+        return _printable(
+            Selection(
+                mode="diff",
+                base=base,
+                head=head,
+                merge_base=ancestor.commit,
+                recipes=selected(outcome, recipes_root),
+                unaffected=tuple(outcome.unaffected),
+                notes=(*notes, *outcome.notes),
+            )
         )
 
 
@@ -66,3 +70,20 @@ def _every(git: Git, head: str, root: str, rule: str, why: str) -> tuple[Selecte
         SelectedRecipe(name=name, path=f"{root}/{name}", reasons=(reason,))
         for name in recipe_names(git, head, recipes_root=root)
     )
+
+
+def _printable(selection: Selection) -> Selection:
+    """Return the selection as JSON can carry it: a file name may be bytes that are no UTF-8."""
+    return Selection.model_validate(_utf8(selection.model_dump(by_alias=True)))
+
+
+def _utf8(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode(errors="surrogateescape").decode(errors="backslashreplace")
+        case tuple() | list():
+            return tuple(_utf8(item) for item in value)
+        case dict():
+            return {key: _utf8(item) for key, item in value.items()}
+        case _:
+            return value

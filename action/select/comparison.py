@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from action.records import Location, Reason, SelectedRecipe, Unaffected
 from action.repository.diff import Change
 from action.repository.python import PythonTree
-from action.repository.syntax import UnparsableError, fingerprint
 from action.repository.tree import Tree
-from action.repository.yaml_file import Entry, read_yaml
-from action.select.configs import compare_configs
-from action.select.pins import is_pin_file, pins
+from action.select.other_change import (
+    YAML,
+    config_reasons,
+    link_reasons,
+    linked_reasons,
+    other_reasons,
+    pin_change,
+)
+from action.select.python_change import (
+    NO_MEANING,
+    Judged,
+    cannot_parse,
+    python_reasons,
+    same_meaning,
+)
 from action.select.recipe import RecipeAt, recipe_names
-from action.select.source_change import source_reasons
 
-_DOCUMENTS = (".md", ".rst", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".pdf", ".ipynb")
+_Judge = Callable[[RecipeAt, RecipeAt], Judged]
 
 
 @dataclass
@@ -36,190 +45,113 @@ class Comparison:
         self.old, self.new = old, new
         self.root = recipes_root
         self.old_python, self.new_python = PythonTree(old), PythonTree(new)
-        names = recipe_names(new, recipes_root)
-        gone = [name for name in recipe_names(old, recipes_root) if name not in names]
-        self.names, self.gone = names, gone
-        self._after = {n: RecipeAt(new, self.new_python, f"{recipes_root}/{n}") for n in names}
-        self._before = {n: RecipeAt(old, self.old_python, f"{recipes_root}/{n}") for n in names}
+        self.names = recipe_names(new, recipes_root)
+        before = recipe_names(old, recipes_root)
+        self.gone = [name for name in before if name not in self.names]
+        self.fresh = [name for name in self.names if name not in before]
+        places = [(name, f"{recipes_root}/{name}") for name in self.names]
+        self._after = {name: RecipeAt(new, self.new_python, place) for name, place in places}
+        self._before = {name: RecipeAt(old, self.old_python, place) for name, place in places}
 
     def outcome(self, changes: tuple[Change, ...]) -> Outcome:
         """Return the reasons of every change; each ends as a reason or as unaffected."""
         found = Outcome()
-        known = set(recipe_names(self.old, self.root))
+        for name in self.fresh:
+            found.reasons[name] = [self._new_recipe(name, changes)]
         for change in changes:
-            reasons, why_not = self._of(change, known)
+            reasons, why_not = self._of(change)
             for name, reason in reasons:
                 kept = found.reasons.setdefault(name, [])
                 if reason not in kept:
                     kept.append(reason)
-            if not reasons:
+            if not reasons and self._owner(change.path) not in self.fresh:
                 found.unaffected.append(Unaffected(path=change.path, reason=why_not))
         found.notes += [f"Recipe `{name}` was deleted." for name in self.gone]
         return found
 
-    def _of(self, change: Change, known: set[str]) -> tuple[list[tuple[str, Reason]], str]:
+    def _new_recipe(self, name: str, changes: tuple[Change, ...]) -> Reason:
+        origins = {self._owner(c.old_path) for c in changes if self._owner(c.path) == name}
+        renamed = sorted(str(origin) for origin in origins if origin in self.gone)
+        detail = "the recipe is new" + (f", renamed from `{renamed[0]}`" if renamed else "")
+        where = Location(path=f"{self.root}/{name}")
+        return Reason(rule="new-recipe", detail=detail, location=where)
+
+    def _of(self, change: Change) -> tuple[list[tuple[str, Reason]], str]:
         """Return (recipe, reason) pairs, and why there are none."""
         owner = self._owner(change.path)
-        before = self._owner(change.old_path) if change.old_path else None
-        if owner in self.names and owner not in known:
-            where = Location(path=change.path)
-            origin = f", renamed from `{before}`" if before in self.gone else ""
-            detail = f"the recipe is new{origin}"
-            return [(str(owner), Reason(rule="new-recipe", detail=detail, location=where))], ""
         if change.same_content and change.status == "modified":
             return [], "only its file mode changed"
+        judge, nobody = self._judge(change)
+        found: list[tuple[str, Reason]] = []
+        why_not: list[str] = []
+        for name in self.names:
+            if name == owner and name in self.fresh:
+                continue
+            old, new = self._before[name], self._after[name]
+            reasons, why = judge(old, new)
+            if nobody != NO_MEANING:
+                reasons = reasons or linked_reasons(change, new)
+            found += [(name, reason) for reason in reasons]
+            if why and why not in why_not:
+                why_not.append(why)
+        if owner in self.gone:
+            return found, f"recipe `{owner}` was deleted"
+        return found, "; ".join(why_not) or nobody
+
+    def _judge(self, change: Change) -> tuple[_Judge, str]:
+        """Return what judges a change for one recipe, and what to say when none has an opinion."""
+        pinned = pin_change(change, self.old, self.new) if change.is_file else None
+        owner = self._owner(change.path)
         if not change.is_file:
-            return self._link(change)
-        if is_pin_file(change.path):
-            reasons = self._pin_reasons(change)
-            if reasons is not None:
-                return reasons
+            return lambda old, new: link_reasons(change, new), "a link or submodule"
+        if pinned is not None and not (pinned.says_nothing and change.path.endswith(".py")):
+            only = owner if owner in self.names else None
+            if pinned.says_nothing:
+                return lambda old, new: ([], ""), "it states no release of torch or transformers"
+            return (
+                lambda old, new: pinned.reasons(new) if only in (None, _name(new)) else ([], ""),
+                "the releases of torch and transformers that it asks for are the same",
+            )
         if change.path.endswith(".py"):
-            return self._python(change, owner)
-        if change.path.endswith((".yaml", ".yml")):
-            return self._yaml(change, owner)
-        return self._other(change, owner)
+            return self._python_judge(change)
+        if change.path.endswith(YAML):
+            return lambda old, new: self._yaml(change, old, new), "no recipe names this file"
+        return (
+            lambda old, new: other_reasons(change, old, new),
+            "not Python, not a recipe's config, not a pinned dependency",
+        )
+
+    def _python_judge(self, change: Change) -> tuple[_Judge, str]:
+        trouble = cannot_parse(change, self.old_python, self.new_python)
+        if trouble is None and same_meaning(change, self.old_python, self.new_python):
+            return lambda old, new: ([], ""), NO_MEANING
+
+        def judge(old: RecipeAt, new: RecipeAt) -> Judged:
+            def of_other_recipe(path: str) -> bool:
+                return self._owner(path) in self.names and not new.owns(path)
+
+            return python_reasons(change, old, new, trouble, of_other_recipe)
+
+        return judge, "no recipe imports it"
+
+    def _yaml(self, change: Change, old: RecipeAt, new: RecipeAt) -> Judged:
+        if new.is_prefetch_test(change.path) or old.is_prefetch_test(change.old_path):
+            return other_reasons(change, old, new)
+        owned = (new.owns(change.path) and not new.is_test(change.path)) or (
+            old.owns(change.old_path) and not old.is_test(str(change.old_path))
+        )
+        if owned or new.mention_of(change.path) is not None:
+            return config_reasons(change, old, new)
+        if new.is_test(change.path):
+            return [], "data of the tests that none of the prefetch tests names"
+        return [], ""
 
     def _owner(self, path: str | None) -> str | None:
+        """Return the folder under the recipes' root that a path lies in."""
         if path is None or not path.startswith(f"{self.root}/"):
             return None
         name, slash, _ = path.removeprefix(f"{self.root}/").partition("/")
         return name if slash else None
-
-    def _python(self, change: Change, owner: str | None) -> tuple[list[tuple[str, Reason]], str]:
-        old_path = change.old_path
-        trouble = _unparsable(self.new_python, None if change.status == "deleted" else change.path)
-        trouble = trouble or _unparsable(self.old_python, old_path)
-        if trouble is None and self._same_meaning(change):
-            return [], "only comments, docstrings or formatting changed"
-        runtime = _is_runtime(change.path) or _is_runtime(old_path or "")
-        reasons: list[tuple[str, Reason]] = []
-        why_not: list[str] = []
-        for name in self.names:
-            old, new = self._before[name], self._after[name]
-            if owner == name or self._owner(old_path) == name:
-                if new.is_test(change.path) and (old_path is None or old.is_test(old_path)):
-                    found = list(_test_reasons(change, old, new, trouble))
-                elif trouble is not None:
-                    found = [_cannot_parse(trouble)]
-                else:
-                    found, why = source_reasons(change, old, new)
-                    why_not += [why] if why else []
-            elif trouble is None and runtime:
-                found = [_runtime_reason(change, new)]
-            else:
-                found = list(_import_reasons(change, old, new, trouble))
-            reasons += [(name, reason) for reason in found]
-        if owner in self.gone:
-            return reasons, f"recipe `{owner}` was deleted"
-        default = "no recipe imports it" if owner is None else "no prefetch test imports it"
-        return reasons, "; ".join(why_not) or default
-
-    def _same_meaning(self, change: Change) -> bool:
-        if change.status == "deleted" or change.old_path is None:
-            return False
-        if _moved(change):
-            return False
-        return fingerprint(self.old_python.syntax(change.old_path)) == fingerprint(
-            self.new_python.syntax(change.path)
-        )
-
-    def _yaml(self, change: Change, owner: str | None) -> tuple[list[tuple[str, Reason]], str]:
-        if owner in self.gone:
-            return [], f"recipe `{owner}` was deleted"
-        names = (
-            [owner]
-            if owner in self.names
-            else [n for n in self.names if self._after[n].names_file(change.path)]
-        )
-        if not names:
-            return [], "no recipe names this file"
-        try:
-            old = _entries(self.old, change.old_path)
-            new = _entries(self.new, None if change.status == "deleted" else change.path)
-        except UnparsableError as trouble:
-            return [(str(n), _cannot_parse(trouble)) for n in names], ""
-        difference = compare_configs(old, new)
-        if difference.selecting:
-            detail = _listing(difference.selecting)
-            if change.status in ("added", "deleted"):
-                detail = f"the config was {change.status}"
-            where = Location(path=change.path, line=difference.line)
-            reason = Reason(rule="config", detail=detail, location=where)
-            return [(str(name), reason) for name in names], ""
-        if difference.harmless:
-            changed = _listing(difference.harmless)
-            return [], f"only {changed} changed, which decides neither model nor sharding"
-        if change.status == "renamed" and not change.same_content:
-            return [], "it was renamed; its data is the same"
-        if change.status == "renamed":
-            return [], "it was renamed"
-        return [], "only comments or formatting changed"
-
-    def _pin_reasons(self, change: Change) -> tuple[list[tuple[str, Reason]], str] | None:
-        old = _pins(self.old, change.old_path)
-        new = _pins(self.new, None if change.status == "deleted" else change.path)
-        if not old and not new:
-            return None
-        changed = [package for package in sorted(old.keys() | new.keys())
-                   if old.get(package) != new.get(package)]  # fmt: skip
-        if not changed:
-            return [], "the releases of torch and transformers that it asks for are the same"
-        found: list[tuple[str, Reason]] = []
-        for package in changed:
-            detail = (
-                f"the {'base image' if package == 'image' else f'pin of {package}'} changed: "
-                f"{_pinned(old.get(package))} → {_pinned(new.get(package))}"
-            )
-            reason = Reason(
-                rule="dependency-pin", detail=detail, location=Location(path=change.path)
-            )
-            for name in self.names:
-                recipe = self._after[name]
-                if package == "transformers" and not _may_use(recipe, package):
-                    continue
-                found.append((name, reason))
-        return found, "no recipe imports the package whose pin changed"
-
-    def _other(self, change: Change, owner: str | None) -> tuple[list[tuple[str, Reason]], str]:
-        if owner in self.gone:
-            return [], f"recipe `{owner}` was deleted"
-        where = Location(path=change.path)
-        if owner in self.names:
-            recipe = self._after[str(owner)]
-            if recipe.is_prefetch_test(change.path):
-                detail = f"`{change.path}`, a file of the prefetch tests, {_verb(change)}"
-                return [
-                    (str(owner), Reason(rule="prefetch-test", detail=detail, location=where))
-                ], ""
-        if _is_document(change.path):
-            return [], "documentation, which no recipe runs"
-        named = [n for n in self.names if self._after[n].names_file(change.path)]
-        if owner in self.names and owner not in named:
-            return [], "no code or config of the recipe names this file"
-        if owner is None or owner not in self.names:
-            return [], "not Python, not a recipe's config, not a pinned dependency"
-        detail = f"`{change.path}` {_verb(change)}, and the recipe's code or configs name it"
-        return [(n, Reason(rule="unknown", detail=detail, location=where)) for n in named], ""
-
-    def _link(self, change: Change) -> tuple[list[tuple[str, Reason]], str]:
-        """A symbolic link or a submodule: what it leads to lies outside what can be compared."""
-        top = change.path.split("/")[0]
-        where = Location(path=change.path)
-        found: list[tuple[str, Reason]] = []
-        for name in self.names:
-            recipe = self._after[name]
-            if (
-                self._owner(change.path) == name
-                or top in recipe.external_packages
-                or recipe.names_file(change.path)
-            ):
-                detail = (
-                    f"`{change.path}`, a link or submodule whose content is not compared, "
-                    f"{_verb(change)}"
-                )
-                found.append((name, Reason(rule="unknown", detail=detail, location=where)))
-        return found, "a link or submodule that no recipe names"
 
 
 def selected(outcome: Outcome, root: str) -> tuple[SelectedRecipe, ...]:
@@ -230,123 +162,5 @@ def selected(outcome: Outcome, root: str) -> tuple[SelectedRecipe, ...]:
     )
 
 
-def _test_reasons(
-    change: Change, old: RecipeAt, new: RecipeAt, trouble: UnparsableError | None
-) -> Iterator[Reason]:
-    if new.is_prefetch_test(change.path) or (
-        change.old_path is not None and old.is_prefetch_test(change.old_path)
-    ):
-        if trouble is not None:
-            yield _cannot_parse(trouble)
-            return
-        detail = f"the prefetch test `{change.path.rpartition('/')[2]}` {_verb(change)}"
-        yield Reason(rule="prefetch-test", detail=detail, location=Location(path=change.path))
-        return
-    yield from _import_reasons(change, old, new, trouble)
-
-
-def _import_reasons(
-    change: Change, old: RecipeAt, new: RecipeAt, trouble: UnparsableError | None
-) -> Iterator[Reason]:
-    chain: tuple[str, ...] = ()
-    if change.status != "deleted" and change.path in new.closure.importer:
-        chain = new.closure.chain(change.path)
-    elif change.old_path is not None and change.old_path in old.closure.importer:
-        chain = old.closure.chain(change.old_path)
-    if chain:
-        if trouble is not None:
-            yield _cannot_parse(trouble, chain)
-        else:
-            detail = f"the module `{change.path}` {_verb(change)}"
-            yield Reason(
-                rule="imported-module",
-                detail=detail,
-                location=Location(path=change.path),
-                chain=chain,
-            )
-    elif new.closure.unknown:
-        where = new.closure.unknown[0]
-        detail = f"`{change.path}` {_verb(change)}, and what the recipe imports here is not known"
-        yield Reason(rule="unknown", detail=detail, location=where)
-
-
-def _runtime_reason(change: Change, recipe: RecipeAt) -> Reason:
-    chain = recipe.closure.chain(change.path) if change.path in recipe.closure.importer else ()
-    detail = f"the runtime `{change.path}`, which shards every recipe, {_verb(change)}"
-    return Reason(rule="runtime", detail=detail, location=Location(path=change.path), chain=chain)
-
-
-def _is_runtime(path: str) -> bool:
-    """Tell whether a module lies in the package that wraps models, `<package>/distributed/`."""
-    return re.match(r"(src/)?[^/]+/distributed/", path) is not None
-
-
-def _cannot_parse(trouble: UnparsableError, chain: tuple[str, ...] = ()) -> Reason:
-    detail = f"it cannot be compared: {trouble.why}"
-    return Reason(rule="unparsable", detail=detail, location=trouble.location, chain=chain)
-
-
-def _unparsable(python: PythonTree, path: str | None) -> UnparsableError | None:
-    if path is None:
-        return None
-    try:
-        python.syntax(path)
-    except UnparsableError as trouble:
-        return trouble
-    except KeyError:
-        return UnparsableError(Location(path=path), "it is too large to be read as source")
-    return None
-
-
-def _moved(change: Change) -> bool:
-    return change.old_path is not None and change.old_path != change.path
-
-
-def _verb(change: Change) -> str:
-    match change.status:
-        case "added":
-            return "was added"
-        case "deleted":
-            return "was deleted"
-        case "renamed":
-            return f"was renamed from `{change.old_path}`"
-        case _:
-            return "changed"
-
-
-def _entries(tree: Tree, path: str | None) -> dict[str, Entry]:
-    if path is None or not path.endswith((".yaml", ".yml")):
-        return {}
-    try:
-        return read_yaml(path, tree.read(path))
-    except KeyError:
-        raise UnparsableError(Location(path=path), "it is too large to be read") from None
-
-
-def _pins(tree: Tree, path: str | None) -> dict[str, tuple[str, ...]]:
-    if path is None or path not in tree:
-        return {}
-    try:
-        return pins(path, tree.read(path).decode(errors="replace"))
-    except KeyError:
-        return {}
-
-
-def _pinned(statements: tuple[str, ...] | None) -> str:
-    if not statements:
-        return "nothing"
-    return ", ".join(f"`{statement[:80]}`" for statement in statements[:3])
-
-
-def _may_use(recipe: RecipeAt, package: str) -> bool:
-    return package in recipe.external_packages or bool(recipe.closure.unknown)
-
-
-def _is_document(path: str) -> bool:
-    name = path.rpartition("/")[2].lower()
-    return name.endswith(_DOCUMENTS) or name in ("license", "notice", "authors", "codeowners")
-
-
-def _listing(items: tuple[str, ...], most: int = 3) -> str:
-    shown = ", ".join(items[:most])
-    return shown if len(items) <= most else f"{shown} and {len(items) - most} more"
+def _name(recipe: RecipeAt) -> str:
+    return recipe.path.rpartition("/")[2]

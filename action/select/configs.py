@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from action.repository.yaml_file import Entry
 
 _SELECTING = ("engine", "parallel", "model")
-# Sections that describe how to train, not what is wrapped or in which order it runs.
-_HARMLESS = (
-    "optim",
-    "optimizer",
-    "scheduler",
-    "lr_scheduler",
-    "data",
-    "dataset",
-    "dataloader",
-    "train",
-    "training",
-    "eval",
-    "logging",
-    "log",
-    "wandb",
-    "checkpoint",
-    "seed",
-    "name",
-    "output_dir",
-)
+# What is trained on and what is written about it: never what is wrapped.
+_BESIDE = ("data", "dataset", "dataloader", "logging", "log", "wandb", "seed", "name", "output_dir")
+# How it is trained: not what is wrapped or in which order it runs, but for the words below.
+_TRAINING = (
+    "optim", "optimizer", "scheduler", "lr_scheduler", "train", "training", "eval", "checkpoint",
+)  # fmt: skip
 # Words that reach the model's structure or FSDP2 from within such a section.
 _REACHING = re.compile(
     r"fsdp|shard|prefetch|wrap|compile|dtype|precision|checkpointing|recompute|freeze|frozen|lora"
@@ -46,8 +32,13 @@ class ConfigChange:
     line: int | None
 
 
-def compare_configs(old: Mapping[str, Entry], new: Mapping[str, Entry]) -> ConfigChange:
-    """Return what differs between two YAML files as sentences like `` `a.b`: 1 → 2 ``."""
+def compare_configs(
+    old: Mapping[str, Entry], new: Mapping[str, Entry], read: Collection[str] = ()
+) -> ConfigChange:
+    """Return what differs between two YAML files as sentences like `` `a.b`: 1 → 2 ``.
+
+    `read` are the paths, as `section.key` or `section`, that building the model reads itself.
+    """
     selecting: list[str] = []
     harmless: list[str] = []
     line = None
@@ -56,7 +47,7 @@ def compare_configs(old: Mapping[str, Entry], new: Mapping[str, Entry]) -> Confi
         # `1`, `1.0` and `true` are equal to Python, not to whoever reads the config.
         if before and after and repr(before.value) == repr(after.value):
             continue
-        if _matters(path):
+        if _matters(path, read):
             selecting.append(f"`{path}`: {_shown(before)} → {_shown(after)}")
             if line is None and after is not None:
                 line = after.line
@@ -65,11 +56,15 @@ def compare_configs(old: Mapping[str, Entry], new: Mapping[str, Entry]) -> Confi
     return ConfigChange(tuple(selecting), tuple(harmless), line)
 
 
-def _matters(path: str) -> bool:
-    section = re.split(r"[.\[]", path, maxsplit=1)[0]
-    if section in _SELECTING:
+def _matters(path: str, read: Collection[str]) -> bool:
+    section, _, rest = path.partition(".")
+    section = section.partition("[")[0]
+    key = re.split(r"[.\[]", rest, maxsplit=1)[0]
+    if section in _SELECTING or section in read or f"{section}.{key}" in read:
         return True
-    return section not in _HARMLESS or _REACHING.search(path) is not None
+    if section in _BESIDE:
+        return False
+    return section not in _TRAINING or _REACHING.search(path) is not None
 
 
 def _shown(entry: Entry | None) -> str:

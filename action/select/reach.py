@@ -7,22 +7,33 @@ from __future__ import annotations
 
 import ast
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from action.records import Location
-from action.repository.python import PythonTree
-from action.repository.syntax import UnparsableError
-from action.select.parts import MODULE_LEVEL, Part, is_engine_class, module_parts
+from action.repository.python import Definition, ModuleRef, PythonTree
+from action.repository.syntax import UnparsableError, dotted
+from action.select.parts import (
+    MAIN_GUARD,
+    MODULE_LEVEL,
+    Part,
+    is_engine_class,
+    mentions,
+    module_parts,
+)
 
 HOOK_ATTRIBUTE = "APPLY_FSDP2_CUSTOM_PREFETCHING"
 TARGET_LIST = "_no_split_modules"
 TP_ATTRIBUTES = ("TP_MODULE_CONFIG", "TP_MODULE_POSTPROCESSORS")
+SPECIAL = (HOOK_ATTRIBUTE, TARGET_LIST, *TP_ATTRIBUTES)
 _SETTERS = {"set_modules_to_forward_prefetch", "set_modules_to_backward_prefetch"}
-_BUILDING = ("prepare_model", "__init__", "forward_step", "example_batches")
+_BUILDING = ("prepare_model", "__init__", "forward_step")
+# Methods of an engine that have nothing to do with building the model, whoever calls them.
+_APART = ("prepare_optimizer", "prepare_scheduler", "prepare_dataloader")
+_CONFIG_NAMES = ("config", "cfg", "conf", "settings", "args", "options")
 
-Root = Literal["model", "hook", "builder", "import"]
+Root = Literal["model", "hook", "tp", "target", "builder", "paths", "import"]
 
 
 @dataclass(frozen=True)
@@ -35,13 +46,27 @@ class Reached:
 
 
 @dataclass(frozen=True)
+class Blind:
+    """A place where the source cannot tell what runs, and a sentence about it."""
+
+    location: Location
+    why: str
+
+
+@dataclass(frozen=True)
 class Reach:
-    """The parts of a recipe's files, which of them count, and where the source ends to tell."""
+    """The parts of a recipe's files, which of them count, and where the source ends to tell.
+
+    `targets` are the class names that the models' own lists tell FSDP2 to wrap; `config_reads` the
+    config paths (`section.key`, or `section` passed on whole) that the parts that count read.
+    """
 
     parts: dict[str, dict[str, Part]]
     reached: dict[tuple[str, str], Reached]
     hooks: frozenset[str]
-    dynamic: tuple[Location, ...]
+    targets: frozenset[str]
+    config_reads: frozenset[str]
+    blind: tuple[Blind, ...]
 
 
 def reach_of(python: PythonTree, paths: Iterable[str]) -> Reach:
@@ -50,71 +75,243 @@ def reach_of(python: PythonTree, paths: Iterable[str]) -> Reach:
     A file that cannot be parsed is left out: whoever compares it says so.
     """
     parts: dict[str, dict[str, Part]] = {}
-    dynamic: list[Location] = []
+    blind: list[Blind] = []
     for path in paths:
         try:
-            parts[path] = module_parts(python.syntax(path))
-            dynamic += python.dynamic_imports(path)
-        except UnparsableError:
+            root = python.syntax(path)
+        except (UnparsableError, KeyError):
             continue
-    hooks = frozenset(_hook_names(parts))
-    reached = _roots(python, parts, hooks)
+        parts[path] = module_parts(root, engine_names(python, path))
+        blind += _blind_spots(python, path, root)
+    special = list(_special_values(parts))
+    hooks = frozenset(
+        mention for attribute, _, value in special if attribute == HOOK_ATTRIBUTE
+        for mention in mentions(value)
+    )  # fmt: skip
+    reached = _roots(python, parts, hooks, special)
+    _spread(parts, reached)
+    counting = [parts[path][name] for path, name in reached]
+    return Reach(
+        parts=parts,
+        reached=reached,
+        hooks=hooks,
+        targets=frozenset(_targets(parts, special)),
+        config_reads=frozenset(read for part in counting for read in _config_reads(part)),
+        blind=tuple(blind),
+    )
+
+
+def engine_names(python: PythonTree, path: str) -> frozenset[str]:
+    """Return the names of the engine classes in a file, those that only inherit included."""
+    return frozenset(
+        cls.name
+        for cls in python.classes(path)
+        if any(
+            isinstance(ancestor, Definition) and is_engine_class(ancestor.node)
+            for ancestor in python.linearized(cls)
+        )
+        and python.is_module_class(cls) is not True
+    )
+
+
+def _roots(
+    python: PythonTree,
+    parts: dict[str, dict[str, Part]],
+    hooks: frozenset[str],
+    special: list[tuple[str, str, ast.expr]],
+) -> dict[tuple[str, str], Reached]:
+    reached: dict[tuple[str, str], Reached] = {}
+    by_name: dict[str, list[tuple[str, str]]] = {}
+    for path, found in parts.items():
+        engines = engine_names(python, path)
+        classes = {cls.name: cls for cls in python.classes(path)}
+        for name, part in found.items():
+            by_name.setdefault(name, []).append((path, name))
+            if name in engines:
+                reached[path, name] = Reached("builder")
+            elif isinstance(part.node, ast.ClassDef) and name in classes:
+                is_module = python.is_module_class(classes[name])
+                if is_module is not False:
+                    reached[path, name] = Reached("model", may_be_model=is_module is None)
+    kinds: dict[str, Root] = {HOOK_ATTRIBUTE: "hook", TARGET_LIST: "target"}
+    for attribute, owner, value in special:
+        for mention in mentions(value):
+            for key in by_name.get(mention, ()):
+                via = None if attribute == HOOK_ATTRIBUTE else f"{owner}.{attribute}".strip(".")
+                reached.setdefault(key, Reached(kinds.get(attribute, "tp"), via))
+    for path, found in parts.items():
+        own_way = _engines_that_build(found)
+        for name, part in found.items():
+            if (path, name) in reached or name == MAIN_GUARD:
+                continue
+            root = _root(name, part, own_way)
+            if root is not None:
+                reached[path, name] = Reached(root)
+    return reached
+
+
+def _root(name: str, part: Part, own_way: frozenset[str]) -> Root | None:
+    owner, dot, method = name.rpartition(".")
+    is_function = isinstance(part.node, ast.FunctionDef | ast.AsyncFunctionDef)
+    if is_function and _SETTERS & part.mentions:
+        return "hook"
+    if name in SPECIAL:
+        return "model"
+    if name == MODULE_LEVEL or part.registers:
+        return "import"
+    if part.is_import:
+        return None
+    if method == "example_batches" and dot:
+        return "paths"
+    if dot and (method in _BUILDING or (owner not in own_way and method not in _APART)):
+        return "builder"
+    return "builder" if name == "prepare_model" or "parallelize_model" in part.mentions else None
+
+
+def _engines_that_build(found: dict[str, Part]) -> frozenset[str]:
+    """Engines whose own `prepare_model()` is the whole of it: no base class calls their methods."""
+    return frozenset(
+        name.rpartition(".")[0]
+        for name, part in found.items()
+        if name.endswith(".prepare_model") and "super" not in part.mentions
+    )
+
+
+def _spread(parts: dict[str, dict[str, Part]], reached: dict[tuple[str, str], Reached]) -> None:
     by_mention: dict[str, list[tuple[str, str]]] = {}
     for path, found in parts.items():
         for name, part in found.items():
+            if name == MAIN_GUARD:
+                continue
             by_mention.setdefault(part.short, []).append((path, name))
+            if "." in name:  # a method of an engine: others read what it stores in `self`
+                for attribute in part.stores:
+                    by_mention.setdefault(attribute, []).append((path, name))
     queue = deque(reached)
     while queue:
         key = queue.popleft()
         part, why = parts[key[0]][key[1]], reached[key]
+        if why.root == "paths":
+            continue  # the data it shows is not what the model is built of
         for mention in part.mentions:
             for other in by_mention.get(mention, ()):
                 if other not in reached:
                     reached[other] = Reached(why.root, via=part.name)
                     queue.append(other)
-    return Reach(parts, reached, hooks, tuple(dynamic))
 
 
-def _roots(
-    python: PythonTree, parts: dict[str, dict[str, Part]], hooks: frozenset[str]
-) -> dict[tuple[str, str], Reached]:
-    reached: dict[tuple[str, str], Reached] = {}
-    for path, found in parts.items():
-        classes = {cls.name: cls for cls in python.classes(path)}
-        for name, part in found.items():
-            node = part.node
-            if name in hooks or _SETTERS & part.mentions:
-                reached[path, name] = Reached("hook")
-            elif name == MODULE_LEVEL:
-                reached[path, name] = Reached("import")
-            elif isinstance(node, ast.ClassDef) and name in classes:
-                is_module = python.is_module_class(classes[name])
-                if is_engine_class(classes[name].node) and not is_module:
-                    reached[path, name] = Reached("builder")
-                elif is_module is not False:
-                    reached[path, name] = Reached("model", may_be_model=is_module is None)
-            elif name in (HOOK_ATTRIBUTE, TARGET_LIST, *TP_ATTRIBUTES):
-                reached[path, name] = Reached("model")
-            elif not isinstance(node, ast.Import | ast.ImportFrom) and (
-                ("." in name and part.short in _BUILDING) or "parallelize_model" in part.mentions
-            ):
-                reached[path, name] = Reached("builder")
-    return reached
-
-
-def _hook_names(parts: dict[str, dict[str, Part]]) -> Iterable[str]:
-    """Yield the names of what is bound as a hook, in a class body or to a class afterwards."""
+def _special_values(parts: dict[str, dict[str, Part]]) -> Iterator[tuple[str, str, ast.expr]]:
+    """Yield (attribute, owner, value) wherever the hook, targets or TP tables are set."""
     for found in parts.values():
         for part in found.values():
             for node in part.nodes:
                 for inner in ast.walk(node):
-                    if isinstance(inner, ast.Assign) and any(
-                        getattr(target, "id", getattr(target, "attr", None)) == HOOK_ATTRIBUTE
-                        for target in inner.targets
-                    ):
-                        value = inner.value
-                        if isinstance(value, ast.Call) and value.args:
-                            value = value.args[0]  # staticmethod(f), partial(f)
-                        name = getattr(value, "id", getattr(value, "attr", None))
-                        if isinstance(name, str):
-                            yield name
+                    match inner:
+                        case ast.Assign(targets=targets, value=value):
+                            for target in targets:
+                                name = getattr(target, "id", getattr(target, "attr", None))
+                                if name in SPECIAL:
+                                    yield name, _owner(part, target), value
+                        case ast.AnnAssign(target=target, value=value) if value is not None:
+                            name = getattr(target, "id", getattr(target, "attr", None))
+                            if name in SPECIAL:
+                                yield name, _owner(part, target), value
+                        case ast.Call(
+                            func=ast.Name(id="setattr"),
+                            args=[owner, ast.Constant(value=str(name)), value],
+                        ) if name in SPECIAL:
+                            yield name, dotted(owner) or "", value
+                        case _:
+                            pass
+
+
+def _owner(part: Part, target: ast.expr) -> str:
+    if isinstance(target, ast.Attribute):
+        return dotted(target.value) or ""
+    return part.name if isinstance(part.node, ast.ClassDef) else ""
+
+
+def _targets(
+    parts: dict[str, dict[str, Part]], special: list[tuple[str, str, ast.expr]]
+) -> Iterator[str]:
+    for attribute, _, value in special:
+        if attribute != TARGET_LIST:
+            continue
+        for mention in mentions(value):
+            yield mention
+            for found in parts.values():
+                part = found.get(mention)
+                if part is not None and isinstance(part.node, ast.Assign | ast.AnnAssign):
+                    yield from part.mentions
+
+
+def _config_reads(part: Part) -> Iterator[str]:
+    for node in part.nodes:
+        inside: set[int] = set()
+        for inner in ast.walk(node):
+            keys = _keys(inner)
+            if len(keys) < 2 or id(inner) in inside:
+                continue
+            inside.update(id(deeper) for deeper in ast.walk(inner) if deeper is not inner)
+            for position, key in enumerate(keys[:-1]):
+                if key in _CONFIG_NAMES:
+                    yield ".".join(keys[position + 1 : position + 3])
+                    break
+            else:
+                yield from (".".join(keys[at : at + 2]) for at in range(len(keys) - 1))
+
+
+def _keys(node: ast.AST) -> tuple[str, ...]:
+    """Return ("self", "config", "train", "seed") for `self.config.train["seed"]`."""
+    keys: list[str] = []
+    while True:
+        match node:
+            case ast.Attribute(value=value, attr=name):
+                keys.append(name)
+            case ast.Subscript(value=value, slice=ast.Constant(value=str(name))):
+                keys.append(name)
+            case ast.Name(id=name):
+                return (name, *reversed(keys))
+            case _:
+                return ()
+        node = value
+
+
+def _blind_spots(python: PythonTree, path: str, root: ast.Module) -> Iterator[Blind]:
+    for location in python.dynamic_imports(path):
+        yield Blind(location, f"{location} imports a module whose name is made at run time")
+    engines = engine_names(python, path)
+    for node in ast.walk(root):
+        if isinstance(node, ast.Call):
+            at = Location(path=path, line=node.lineno)
+            name = (dotted(node.func) or "").split(".")[-1]
+            if isinstance(node.func, ast.Name) and name in ("exec", "eval", "globals"):
+                yield Blind(at, f"{at} calls {name}()")
+            elif name in ("spec_from_file_location", "run_path", "run_module"):
+                yield Blind(at, f"{at} loads code by its path")
+            elif name == "getattr" and _looks_up_module(python, path, node):
+                yield Blind(at, f"{at} looks a name up at run time")
+        elif isinstance(node, ast.ClassDef) and node.name in engines:
+            for inner in ast.walk(node):
+                if (
+                    isinstance(inner, ast.Call)
+                    and isinstance(inner.func, ast.Name)
+                    and inner.func.id == "getattr"
+                    and isinstance(inner.args[0] if inner.args else None, ast.Name)
+                    and dotted(inner.args[0]) == "self"
+                    and not isinstance(inner.args[1] if inner.args[1:] else None, ast.Constant)
+                ):
+                    at = Location(path=path, line=inner.lineno)
+                    yield Blind(at, f"{at} looks a method up at run time")
+
+
+def _looks_up_module(python: PythonTree, path: str, call: ast.Call) -> bool:
+    """Tell whether `getattr(module, name)` looks into a module of the tree by a computed name."""
+    if len(call.args) < 2 or isinstance(call.args[1], ast.Constant):
+        return False
+    if isinstance(call.args[0], ast.Subscript):
+        return dotted(call.args[0].value) == "sys.modules"
+    name = dotted(call.args[0])
+    if name is None:
+        return False
+    return isinstance(python.resolve(path, name), ModuleRef)
