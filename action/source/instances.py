@@ -359,7 +359,10 @@ class Follower:
                 else value
                 for value in self._value(argument, env, frame)
             )
-        why = f"the model comes from `{name}`, outside the repository"
+        if name.startswith("builtins."):
+            why = f"`{_short(call)}` is known only at run time"
+        else:
+            why = f"the model comes from `{name}`, outside the repository"
         return (self._unknown(call, frame, why),)
 
     def _function(
