@@ -16,15 +16,22 @@ import torch.distributed as dist
 
 from mvp_engine import yaml_source
 from mvp_engine.config import ConfigError, RunConfig, parse_config
+from mvp_engine.distributed.fsdp2 import FSDP2WrapError
 from mvp_engine.distributed.mesh import make_mesh
+from mvp_engine.distributed.parallelize import ParallelizeError
 from mvp_engine.distributed.process_group import process_group, rank
+from mvp_engine.distributed.tp import TensorParallelError
 from mvp_engine.engine.base import Engine
-from mvp_engine.engine.loop import TrainResult, train
+from mvp_engine.engine.loop import TrainingError, TrainResult, train
 from mvp_engine.engine.registry import engine_class, import_recipe_engine
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns 0, or 2 for a configuration that cannot be used."""
+    """Runs the command line.
+
+    Returns 0, 1 for training that cannot go on, or 2 for a configuration, or a model under it,
+    that cannot be used; rank 0 then says why in one sentence.
+    """
     parser = argparse.ArgumentParser(
         prog="mvp_engine.launch", description="Train a recipe from its YAML configuration."
     )
@@ -35,11 +42,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         run(options.config, options.overrides)
-    except ConfigError as error:
-        if rank() == 0:
-            print(f"error: {error}", file=sys.stderr)
+    except (ConfigError, FSDP2WrapError, ParallelizeError, TensorParallelError) as error:
+        _say(error)
         return 2
+    except TrainingError as error:
+        _say(error)
+        return 1
     return 0
+
+
+def _say(error: Exception) -> None:
+    if rank() == 0:
+        print(f"error: {error}", file=sys.stderr)
 
 
 def resolve(config_path: Path, overrides: Sequence[str]) -> tuple[type[Engine], RunConfig]:
@@ -50,8 +64,12 @@ def resolve(config_path: Path, overrides: Sequence[str]) -> tuple[type[Engine], 
     document = yaml_source.read(config_path, tuple(overrides))
     import_recipe_engine(config_path)
     name = document.data.get("engine")
-    # A missing or mistyped name is told by the schema, with all other keys.
-    cls = engine_class(name) if isinstance(name, str) and name else Engine
+    cls: type[Engine] = Engine  # whose schema tells of a name that is missing or mistyped
+    if isinstance(name, str) and name:
+        try:
+            cls = engine_class(name)
+        except ConfigError as error:
+            raise ConfigError(f"{document.place(('engine',))}: {error}") from error
     return cls, parse_config(document, cls.config_schema)
 
 

@@ -47,7 +47,8 @@ def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float | None) -
     parts: dict[tuple[DeviceMesh | None, tuple[int, ...]], list[Tensor]] = {}
     device = torch.device("cpu")
     for parameter in parameters:
-        mesh, sharded = None, ()
+        mesh: DeviceMesh | None = None
+        sharded: tuple[int, ...] = ()
         if isinstance(parameter, DTensor):
             mesh = parameter.device_mesh
             sharded = tuple(

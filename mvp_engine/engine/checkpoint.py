@@ -7,6 +7,7 @@ whole. It may be loaded on another mesh or number of ranks.
 from __future__ import annotations
 
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,8 @@ def save(engine: Engine, progress: Progress) -> Path:
     partial = folder / f".{path.name}.partial"
     dcp.save(_state(engine, progress), checkpoint_id=partial)
     if dist.get_rank() == 0:
+        if path.exists():  # a run that went on from an earlier checkpoint comes by again
+            shutil.rmtree(path)
         partial.rename(path)
     dist.barrier()
     return path

@@ -123,7 +123,7 @@ def _optimizer_step(
 def _batches(engine: Engine, samples: int) -> Iterator[Any]:
     """This rank's batches without end, from where all ranks had read `samples` samples."""
     loader: Any = engine.dataloader
-    order = getattr(loader, "batch_sampler", None)
+    order: Any = getattr(loader, "batch_sampler", None)
     skip = 0
     if hasattr(order, "seek"):
         order.seek(samples)

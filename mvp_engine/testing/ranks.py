@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -92,7 +92,7 @@ def run_ranks(
         raise RankError("\n".join(message))
 
 
-def _wait(ranks: list[BaseProcess], timeout_s: float) -> bool:
+def _wait(ranks: Sequence[BaseProcess], timeout_s: float) -> bool:
     """Waits until all ranks ended, or one failed and the grace is over; True when time was up."""
     deadline = time.monotonic() + timeout_s
     failing_until: float | None = None
@@ -107,7 +107,7 @@ def _wait(ranks: list[BaseProcess], timeout_s: float) -> bool:
     return False
 
 
-def _stop(ranks: list[BaseProcess], folder: Path) -> dict[int, str]:
+def _stop(ranks: Sequence[BaseProcess], folder: Path) -> dict[int, str]:
     """Kills the ranks that still run; returns the Python stack of each."""
     running = [(rank, process) for rank, process in enumerate(ranks) if process.is_alive()]
     for rank, process in running:

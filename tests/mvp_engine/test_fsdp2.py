@@ -291,6 +291,14 @@ def test_parallelize_takes_a_mesh_with_fewer_axes_and_refuses_unknown_ones(mesh)
         parallelize_model(Toy(), other, BackendKwargs())
 
 
+def test_mixed_precision_without_fsdp2_is_told(mesh, caplog):
+    config = FSDP2Config(mp_policy=MixedPrecisionConfig(param_dtype="bfloat16"))
+    parallelize_model(Toy(), mesh["tensor"], BackendKwargs(fsdp2=config))
+    assert caplog.messages == [
+        "mp_policy has no effect: FSDP2 is not active, parallel.mesh.shard is 1"
+    ]
+
+
 def test_without_a_mesh_the_model_is_left_alone():
     model = Toy()
     assert parallelize_model(model, None, BackendKwargs()) is model

@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from mvp_engine.distributed.fsdp2 import FSDP2WrapError
+from mvp_engine.distributed.parallelize import ParallelizeError
+from mvp_engine.distributed.tp import TensorParallelError
+from mvp_engine.engine.loop import TrainingError
 from mvp_engine.launch import main
+from tests.mvp_engine.toy import ToyEngine
 
 CONFIG = Path(__file__).with_name("toy.yaml")
 ROOT = Path(__file__).parents[2]
@@ -31,6 +36,8 @@ def test_one_process_trains_stops_and_resumes_without_torchrun(tmp_path, capsys)
     checkpoint = stopped / "checkpoints" / "step-00000003"
     again = [*command, f"train.output_dir={stopped}", f"train.resume={checkpoint}"]
     assert main(again) == 0
+    assert losses(stopped) == losses(whole)
+    assert main(again) == 0  # and the checkpoint of step 6 is written over
     assert losses(stopped) == losses(whole)
     config = json.loads((whole / "config.json").read_text())
     assert config["engine"] == "tests.mvp_engine.toy.ToyEngine"
@@ -72,7 +79,7 @@ def test_a_config_error_is_one_sentence_and_exit_code_2():
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["engine=toi"], "error: engine: found 'toi', allowed: "),
+        (["engine=toi"], "error: override 'engine=toi': engine: found 'toi', allowed: "),
         (["engine=3"], "error: override 'engine=3': engine: found 3, allowed: a valid string\n"),
         (
             ["parallel.mesh.shard=4"],
@@ -92,6 +99,25 @@ def test_a_config_error_is_one_sentence_and_exit_code_2():
 def test_settings_that_cannot_be_used_are_told(tmp_path, capsys, overrides, message):
     assert main(["--config", str(CONFIG), f"train.output_dir={tmp_path}", *overrides]) == 2
     assert capsys.readouterr().err.startswith(message)
+
+
+def test_a_model_that_cannot_be_wrapped_and_a_loss_that_is_lost_are_told(
+    tmp_path, capsys, monkeypatch
+):
+    command = ["--config", str(CONFIG), f"train.output_dir={tmp_path}"]
+    for error, code in [
+        (FSDP2WrapError("Blok matches no module"), 2),
+        (TensorParallelError("no plan"), 2),
+        (ParallelizeError("no such axis"), 2),
+        (TrainingError("the loss is nan"), 1),
+    ]:
+
+        def prepare_model(self, error=error):
+            raise error
+
+        monkeypatch.setattr(ToyEngine, "prepare_model", prepare_model)
+        assert main(command) == code
+        assert capsys.readouterr().err == f"error: {error}\n"
 
 
 def test_another_rank_than_the_first_says_nothing(capsys, monkeypatch):

@@ -66,7 +66,7 @@ def test_a_failing_rank_tells_its_traceback_and_stops_the_others():
 
 def test_a_killed_rank_is_told_by_its_signal():
     with pytest.raises(RankError, match=r"--- rank 0: killed by SIGKILL"):
-        run_ranks(one_is_killed, 2, timeout_s=60)
+        run_ranks(one_is_killed, 1, timeout_s=60)
 
 
 def test_a_hang_ends_with_each_ranks_stack_and_no_process_alive(tmp_path):
