@@ -34,7 +34,8 @@ _BY = (
 _NEGATED = re.compile(
     r"\b(no|not|never|neither|nor|without|cannot|nothing|none|nobody|isn't|doesn't|don't|aren't"
     r"|won't|can't|didn't|wasn't|hasn't|unproved|unproven|unverified|unvalidated|beyond|instead"
-    r"|rather than|only|gap|todo|should|must|missing|yet|until|before|remain(s|ing)?)\b|n't\b",
+    r"|rather than|only|gap|todo|should|must|missing|yet|until|before|remain(s|ing)?|wrong|incorrect|would|could|might|whether|regardless"
+    r"|even)\b|n't\b",
     re.IGNORECASE,
 )
 _IDENTITY = re.compile(
@@ -51,7 +52,7 @@ _CLAIMING_NAME = re.compile(
 _LOOKS_AT_EDGES = re.compile(
     r"prefetch_edges|_to_forward_prefetch|_to_backward_prefetch|assert_\w*edges", re.IGNORECASE
 )
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n\s*\n|\n\s*(?=[-*#>|])|\|")
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n\s*\n|\n\s*(?=[-*#>|])|\|")
 
 
 def check(context: Context) -> CheckResult:

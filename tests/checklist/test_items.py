@@ -523,6 +523,10 @@ DISHONEST = [
     "Edge identity is verified in the structure tests.",
 ]
 HONEST = [
+    "A falling loss shows that training runs; it would fall with wrong prefetch edges too.",
+    "Whether the prefetch edges are right, the smoke test cannot tell.",
+    "The loss falls even if the prefetch edges are all wrong, as a smoke test shows.",
+    "The smoke test covers training steps; the prefetch edges have a test of their own.",
     "The smoke test does not validate the prefetch edges.",
     "A green smoke test proves nothing about prefetch edges.",
     "Structure checks are not edge validation.",

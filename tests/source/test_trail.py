@@ -156,7 +156,7 @@ ENDS = {
     "a registry": ("return SHARD(REGISTRY[self.name](1))", "", 9,
                    "`REGISTRY[self.name]` is looked up at run time"),
     "getattr": ("return SHARD(getattr(models, self.name)(1))", "", 9,
-                "`getattr(models, self.name)(1)`"),
+                "`getattr(models, self.name)` is known only at run time"),
     "a class from outside": ("return SHARD(AutoModel.from_config(c))",
                              "from transformers import AutoModel\n", 10,
                              "the model comes from `transformers.AutoModel.from_config`, outside "),
