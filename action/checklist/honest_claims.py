@@ -34,8 +34,8 @@ _BY = (
 _NEGATED = re.compile(
     r"\b(no|not|never|neither|nor|without|cannot|nothing|none|nobody|isn't|doesn't|don't|aren't"
     r"|won't|can't|didn't|wasn't|hasn't|unproved|unproven|unverified|unvalidated|beyond|instead"
-    r"|rather than|only|gap|todo|should|must|missing|yet|until|before|remain(s|ing)?|wrong|incorrect|would|could|might|whether|regardless"
-    r"|even)\b|n't\b",
+    r"|rather than|only|gap|todo|should|must|missing|yet|until|before|remain(s|ing)?|wrong"
+    r"|incorrect|would|could|might|whether|regardless|even)\b|n't\b",
     re.IGNORECASE,
 )
 _IDENTITY = re.compile(
