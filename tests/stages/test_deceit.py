@@ -92,6 +92,23 @@ def test_collecting_only_is_not_running(toy, smoke):
     assert result.summary == "pytest exited with 0, before all its tests had run"
 
 
+def test_a_forked_child_that_finishes_pytest_instead(smoke):
+    # The child passes, writes the XML and ends pytest in good order; it is not the one we started.
+    result = smoke(
+        """
+        import os
+        def test_a():
+            if os.fork() != 0:
+                os.wait()
+                os._exit(0)
+        """
+    )
+    assert (result.outcome, result.summary) == (
+        "crashed",
+        "the process exited with 0 in `test_smoke.py::test_a`, without pytest coming to its end",
+    )
+
+
 def test_a_sidecar_full_of_nonsense_cannot_help(smoke):
     result = smoke(
         """

@@ -278,20 +278,3 @@ def test_an_internal_error(toy, smoke, hook):
     assert re.fullmatch(
         r"pytest stopped on an internal error .*: ValueError: no", result.summary
     ), result.summary
-
-
-def test_what_a_forked_child_does_is_not_believed(smoke):
-    result = smoke(
-        """
-        import os
-        def test_a():
-            if os.fork() == 0:
-                return  # goes on as a second pytest, with the same files
-            os.wait()
-            assert 0
-        """
-    )
-    assert (result.outcome, result.summary) == (
-        "failed",
-        "`test_smoke.py::test_a` failed: assert 0",
-    )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from action.stages import processes
 from action.stages.output import LOG_LIMIT
 from action.stages.processes import Ended, StartError, run_to_end
 
@@ -180,6 +181,32 @@ def test_an_interrupted_run_leaves_no_process(toy, marker, number):
     assert [pid for pid in marker.read_text().split() if alive(pid)] == []
 
 
+def test_a_second_signal_does_not_cut_the_killing_short(tmp_path, marker, monkeypatch):
+    look = processes._descendants
+    signals = iter([signal.SIGINT])
+
+    def look_while_cancelled(mark: str, older: frozenset[int]) -> set[int]:
+        for number in signals:
+            signal.raise_signal(number)
+        return look(mark, older)
+
+    monkeypatch.setattr(processes, "_descendants", look_while_cancelled)
+    text = (
+        f"import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', {CHILD!r}], "
+        f"start_new_session=True); open({str(marker)!r}, 'w').write(str(p.pid))"
+    )
+    with pytest.raises(KeyboardInterrupt):
+        run_to_end(
+            [sys.executable, "-c", text],
+            cwd=tmp_path,
+            environ={},
+            output=subprocess.DEVNULL,
+            limit=60,
+            clock=time.monotonic,
+        )
+    assert not alive(marker.read_text())
+
+
 def test_a_process_of_ours_is_left_alone(smoke):
     with subprocess.Popen([sys.executable, "-c", CHILD]) as other:
         try:
@@ -236,6 +263,7 @@ def test_a_flood_of_output_keeps_its_beginning_and_its_end(toy, smoke):
 def test_output_that_is_no_text_and_commands_stay_in_the_file(toy, smoke):
     result = smoke(
         rb"""
+import os
 def test_a(capfd):
     with capfd.disabled():
         os.write(1, b"\xff\xfe\x00 \x1b[31mred\x1b[0m \xe2\x80\xaereversed 10%\r 50%\r100%\r\n")
