@@ -122,7 +122,10 @@ def other_reasons(change: Change, old: RecipeAt, new: RecipeAt) -> Judged:
         detail = f"`{change.path}` {happened(change)}, and {mention.place} names it"
         return [Reason(rule="unknown", detail=detail, location=where)], ""
     if mention is not None:
-        return [], f"only {mention.place} names it, which neither the model nor building it uses"
+        return (
+            [],
+            f"only {mention.place} names it, which nothing that builds or runs the model mentions",
+        )
     if new.owns(change.path):
         return [], "no code or config of the recipe names this file"
     return [], ""

@@ -58,7 +58,8 @@ class Reach:
     """The parts of a recipe's files, which of them count, and where the source ends to tell.
 
     `targets` are the class names that the models' own lists tell FSDP2 to wrap; `config_reads` the
-    config paths (`section.key`, or `section` passed on whole) that the parts that count read.
+    config paths (`section.key`, or `section` passed on whole) that the parts that count read;
+    `imports` tells which file imports a name (path of the module, name) from another.
     """
 
     parts: dict[str, dict[str, Part]]
@@ -66,12 +67,14 @@ class Reach:
     hooks: frozenset[str]
     targets: frozenset[str]
     config_reads: frozenset[str]
+    imports: dict[tuple[str, str], str]
     blind: tuple[Blind, ...]
 
 
-def reach_of(python: PythonTree, paths: Iterable[str]) -> Reach:
+def reach_of(python: PythonTree, paths: Iterable[str], imported: frozenset[str]) -> Reach:
     """Return what counts in the files `paths` of one recipe, tests left out.
 
+    What runs when a module is imported counts only for the modules `imported`; others are scripts.
     A file that cannot be parsed is left out: whoever compares it says so.
     """
     parts: dict[str, dict[str, Part]] = {}
@@ -88,15 +91,22 @@ def reach_of(python: PythonTree, paths: Iterable[str]) -> Reach:
         mention for attribute, _, value in special if attribute == HOOK_ATTRIBUTE
         for mention in mentions(value)
     )  # fmt: skip
-    reached = _roots(python, parts, hooks, special)
-    _spread(parts, reached)
-    counting = [parts[path][name] for path, name in reached]
+    reached = _roots(python, parts, hooks, special, imported)
+    imports = {
+        (module, name): path
+        for path, found in parts.items()
+        for part in found.values()
+        for module, name in _imported_names(python, path, part)
+    }
+    _spread(python, parts, reached)
+    counting = [parts[path][name] for (path, name), why in reached.items() if why.root != "paths"]
     return Reach(
         parts=parts,
         reached=reached,
         hooks=hooks,
         targets=frozenset(_targets(parts, special)),
         config_reads=frozenset(read for part in counting for read in _config_reads(part)),
+        imports=imports,
         blind=tuple(blind),
     )
 
@@ -119,6 +129,7 @@ def _roots(
     parts: dict[str, dict[str, Part]],
     hooks: frozenset[str],
     special: list[tuple[str, str, ast.expr]],
+    imported: frozenset[str],
 ) -> dict[tuple[str, str], Reached]:
     reached: dict[tuple[str, str], Reached] = {}
     by_name: dict[str, list[tuple[str, str]]] = {}
@@ -145,7 +156,7 @@ def _roots(
             if (path, name) in reached or name == MAIN_GUARD:
                 continue
             root = _root(name, part, own_way)
-            if root is not None:
+            if root is not None and (root != "import" or path in imported):
                 reached[path, name] = Reached(root)
     return reached
 
@@ -177,7 +188,11 @@ def _engines_that_build(found: dict[str, Part]) -> frozenset[str]:
     )
 
 
-def _spread(parts: dict[str, dict[str, Part]], reached: dict[tuple[str, str], Reached]) -> None:
+def _spread(
+    python: PythonTree,
+    parts: dict[str, dict[str, Part]],
+    reached: dict[tuple[str, str], Reached],
+) -> None:
     by_mention: dict[str, list[tuple[str, str]]] = {}
     for path, found in parts.items():
         for name, part in found.items():
@@ -193,11 +208,24 @@ def _spread(parts: dict[str, dict[str, Part]], reached: dict[tuple[str, str], Re
         part, why = parts[key[0]][key[1]], reached[key]
         if why.root == "paths":
             continue  # the data it shows is not what the model is built of
+        passed_on = set(_imported_names(python, key[0], part))
         for mention in part.mentions:
             for other in by_mention.get(mention, ()):
-                if other not in reached:
+                # What a module imports is its own, unless another imports it from there.
+                foreign = other[0] != key[0] and parts[other[0]][other[1]].is_import
+                if other not in reached and (not foreign or other in passed_on):
                     reached[other] = Reached(why.root, via=part.name)
                     queue.append(other)
+
+
+def _imported_names(python: PythonTree, path: str, part: Part) -> Iterator[tuple[str, str]]:
+    """Yield (file, name) for what a part imports from other modules of the tree."""
+    for node in part.nodes:
+        if isinstance(node, ast.ImportFrom):
+            name = python.absolute(path, "." * node.level + (node.module or ""))
+            module = python.module(name, path)
+            if module is not None and module.path is not None:
+                yield from ((module.path, alias.name) for alias in node.names)
 
 
 def _special_values(parts: dict[str, dict[str, Part]]) -> Iterator[tuple[str, str, ast.expr]]:
@@ -258,6 +286,8 @@ def _config_reads(part: Part) -> Iterator[str]:
                     yield ".".join(keys[position + 1 : position + 3])
                     break
             else:
+                if isinstance(part.node, ast.ClassDef):
+                    continue  # `self.data.size` of a config class is the class's own business
                 yield from (".".join(keys[at : at + 2]) for at in range(len(keys) - 1))
 
 

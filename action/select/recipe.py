@@ -14,9 +14,10 @@ from action.repository.tree import Tree
 from action.repository.yaml_file import Entry, read_yaml
 from action.select.closure import Closure, import_closure
 from action.select.parts import module_parts
-from action.select.reach import Blind, Reach, reach_of
+from action.select.reach import Blind, Reach, engine_names, reach_of
 
 _MARKS = re.compile(r"^(engine|model|models|modeling[^/]*)(\.py$|/.*\.py$)|^configs?/.*\.ya?ml$")
+_START = re.compile(r"^(engine|model|models|modeling[^/]*|__init__)(\.py$|/)")
 _PREFETCH_TESTS = re.compile(
     r"^tests/(test_structure\.py|test_smoke\.py|skills/fsdp2-prefetching/.+|(.+/)?conftest\.py)$"
 )
@@ -138,15 +139,31 @@ class RecipeAt:
                 continue
 
     @cached_property
+    def starts(self) -> tuple[str, ...]:
+        """The recipe's own modules that define models or engines; other files may be scripts."""
+        found = [path for path in self.source if self._is_start(path)]
+        return tuple(found) or self.source
+
+    def _is_start(self, path: str) -> bool:
+        if _START.match(path.removeprefix(f"{self.path}/")):
+            return True
+        try:
+            classes = self.python.classes(path)
+            engines = engine_names(self.python, path)
+        except (UnparsableError, KeyError):
+            return True
+        return bool(engines) or any(self.python.is_module_class(cls) for cls in classes)
+
+    @cached_property
     def closure(self) -> Closure:
-        """What the recipe's modules, its engine and its prefetch tests import."""
-        starts = (*self.source, *self.prefetch_tests, *self.engine_modules, *self.outer_conftests)
+        """What the recipe's models, its engine and its prefetch tests import."""
+        starts = (*self.starts, *self.prefetch_tests, *self.engine_modules, *self.outer_conftests)
         return import_closure(self.python, starts)
 
     @cached_property
     def reach(self) -> Reach:
         """What counts in the recipe's own modules."""
-        return reach_of(self.python, self.source)
+        return reach_of(self.python, self.source, frozenset(self.closure.importer))
 
     @cached_property
     def blind(self) -> tuple[Blind, ...]:

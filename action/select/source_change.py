@@ -31,6 +31,8 @@ def source_reasons(change: Change, old: RecipeAt, new: RecipeAt) -> tuple[list[R
     imports: list[Reason] = []
     idle: list[str] = []
     for name, one, other in changed_parts(before, after):
+        if change.status in ("added", "deleted") and _only_future(other or one):
+            continue
         why = new.reach.reached.get((change.path, name)) or old.reach.reached.get(
             (change.old_path or "", name)
         )
@@ -45,14 +47,26 @@ def source_reasons(change: Change, old: RecipeAt, new: RecipeAt) -> tuple[list[R
             )
             where = Location(path=change.path, line=other.line if other else None)
             reasons.append(Reason(rule="unknown", detail=detail, location=where))
+        elif other is None and (change.path, name) in new.reach.imports:
+            importer = new.reach.imports[change.path, name]
+            detail = f"`{name}` was removed, and {importer} still imports it"
+            reasons.append(_reason("imported-module", detail, Location(path=change.path)))
         else:
-            idle.append(f"`{name}`")
+            idle.append(name)
     moved = _moved_reasons(change, old, new)
     # An import that changed along with what uses it says nothing more.
     reasons = [*moved, *(reasons or ([] if moved else imports))]
+    if not reasons and change.status == "deleted" and change.path in old.closure.importer:
+        chain = old.closure.chain(change.path)
+        where = Location(path=change.path)
+        detail = f"the module `{change.path}` was deleted"
+        return [Reason(rule="imported-module", detail=detail, location=where, chain=chain)], ""
     if reasons or not idle:
         return reasons, "nothing in it that has a meaning changed"
-    return [], f"only {listing(idle)} changed, which neither the model nor building it uses"
+    return (
+        [],
+        f"only {_named(idle, before | after)} changed, which nothing that builds or runs the model mentions",
+    )
 
 
 def changed_parts(
@@ -82,6 +96,12 @@ def listing(items: list[str] | tuple[str, ...], most: int = 3) -> str:
     """Return the first items of a list, and how many more there are."""
     shown = ", ".join(items[:most])
     return shown if len(items) <= most else f"{shown} and {len(items) - most} more"
+
+
+def _named(names: list[str], parts: dict[str, Part]) -> str:
+    """List definitions; imports and module-level code only where there is nothing else."""
+    shown = [f"`{name}`" for name in names if name != MODULE_LEVEL and not parts[name].is_import]
+    return listing(shown) if shown else "imports or module-level code"
 
 
 def _moved_reasons(change: Change, old: RecipeAt, new: RecipeAt) -> list[Reason]:
@@ -124,7 +144,7 @@ def _part_reasons(
         targets = old.target_names | new.target_names
         return _class_reasons(change, name, before, after, why.may_be_model, targets)
     if why.via is not None:
-        return [_reason(_RULES[why.root], f"`{name}`, which `{why.via}` uses, {what}", where)]
+        return [_reason(_RULES[why.root], f"`{name}`, which `{why.via}` mentions, {what}", where)]
     role = {
         "builder": "which builds or runs the model",
         "paths": "which gives a batch of each training path",
@@ -233,6 +253,12 @@ def _module_level(before: Part | None, after: Part | None) -> tuple[str, str]:
         if touched & set(names):
             return rule, f"module-level code that sets {what} changed"
     return "builder", "code that runs when the module is imported changed"
+
+
+def _only_future(part: Part | None) -> bool:
+    return part is not None and all(
+        isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in part.nodes
+    )
 
 
 def _dumped(part: Part | None) -> dict[str, ast.AST]:

@@ -90,7 +90,7 @@ SELECTED: dict[str, tuple[Files, dict[str, list[tuple[str, str]]]]] = {
     "a TP postprocessor": (
         edit(f"{VIT}/model.py", "def split_head(module, mesh):\n    return module",
              "def split_head(module, mesh):\n    return module.split()"),
-        {"vit": [("tp-attributes", "`split_head`, which `ViT.TP_MODULE_POSTPROCESSORS` uses, "
+        {"vit": [("tp-attributes", "`split_head`, which `ViT.TP_MODULE_POSTPROCESSORS` mentions, "
                   "changed")]},
     ),
     "a method that sets edges does not make its class the hook": (
@@ -107,7 +107,7 @@ SELECTED: dict[str, tuple[Files, dict[str, list[tuple[str, str]]]]] = {
     "a function registered by a call": (
         appended(f"{VIT}/data.py", "\n\ndef flash(q):\n    return q\n\n_ = REGISTRY.add(flash)\n"),
         {"vit": [("builder", "`_`, which registers something when its module is imported, "
-                  "was added"), ("builder", "`flash`, which `_` uses, was added")]},
+                  "was added"), ("builder", "`flash`, which `_` mentions, was added")]},
     ),
     "a monkeypatch in a module that the engine imports": (
         appended(f"{VIT}/data.py", "\n\nimport recipes.vit.model as m\nm.Block.forward = None\n"),
@@ -116,7 +116,7 @@ SELECTED: dict[str, tuple[Files, dict[str, list[tuple[str, str]]]]] = {
     "a helper method of the engine": (
         edit(f"{VIT}/engine.py", "return build_model(self.config.model)",
              "return build_model(self.config.model).half()"),
-        {"vit": [("builder", "`VitEngine._new_model`, which `VitEngine.prepare_model` uses, "
+        {"vit": [("builder", "`VitEngine._new_model`, which `VitEngine.prepare_model` mentions, "
                   "changed")]},
     ),
     "a module imported by an alias within an alias": (
@@ -135,7 +135,7 @@ SELECTED: dict[str, tuple[Files, dict[str, list[tuple[str, str]]]]] = {
     ),
     "a star import within the recipe": (
         edit(f"{QWEN}/extras.py", "x * 2", "x * 3"),
-        {"qwen": [("model-class", "`scale`, which `Qwen` uses, changed")]},
+        {"qwen": [("model-class", "`scale`, which `Qwen` mentions, changed")]},
     ),
     "mvp_engine/distributed": (
         edit("mvp_engine/distributed/fsdp2.py", "return model", "return None"),
@@ -199,7 +199,7 @@ SELECTED: dict[str, tuple[Files, dict[str, list[tuple[str, str]]]]] = {
              "build_model(self.config.model, self.config.train.seed)")
         | edit(f"{VIT}/configs/tiny.yaml", "steps: 10", "steps: 10\n  seed: 1"),
         {"vit": [("config", "`train.seed`: nothing → 1"),
-                 ("builder", "`VitEngine._new_model`, which `VitEngine.prepare_model` uses, "
+                 ("builder", "`VitEngine._new_model`, which `VitEngine.prepare_model` mentions, "
                   "changed")]},
     ),
     "an engine in a config that lies elsewhere": (
@@ -224,7 +224,7 @@ SELECTED: dict[str, tuple[Files, dict[str, list[tuple[str, str]]]]] = {
     "a file that the model's code reads": (
         edit(f"{VIT}/positions.py", "return list(range(width))", "return open('table.json').read()")
         | {f"{VIT}/table.json": "[1]\n"},
-        {"vit": [("model-class", "`sincos`, which `ViT` uses, changed"),
+        {"vit": [("model-class", "`sincos`, which `ViT` mentions, changed"),
                  ("unknown", f"`{VIT}/table.json` was added, and `sincos` in {VIT}/positions.py "
                   "names it")]},
     ),
@@ -264,15 +264,15 @@ NOT_SELECTED: dict[str, tuple[Files, str]] = {
     ),
     "the tokenizer": (
         edit(f"{VIT}/data.py", "text.split()", "list(text)"),
-        "only `Digits` changed, which neither the model nor building it uses",
+        "only `Digits` changed, which nothing that builds or runs the model mentions",
     ),
     "data that looks like code": (
         edit(f"{VIT}/data.py", "def forward(self): return 1", "def forward(self): return 2"),
-        "only `CORPUS` changed, which neither the model nor building it uses",
+        "only `CORPUS` changed, which nothing that builds or runs the model mentions",
     ),
     "the optimizer and its helper": (
         edit(f"{VIT}/engine.py", '("adamw", lr)', '("sgd", lr)'),
-        "only `make_optimizer` changed, which neither the model nor building it uses",
+        "only `make_optimizer` changed, which nothing that builds or runs the model mentions",
     ),
     "a data loader's prefetching": (
         edit(f"{VIT}/configs/tiny.yaml", "train:\n", "data:\n  prefetch_factor: 2\ntrain:\n"),
@@ -323,7 +323,7 @@ NOT_SELECTED: dict[str, tuple[Files, str]] = {
     ),
     "a script's main guard": (
         appended(f"{VIT}/model.py", "\n\nif __name__ == '__main__':\n    print(ViT)\n"),
-        "only `__main__` changed, which neither the model nor building it uses",
+        "only `__main__` changed, which nothing that builds or runs the model mentions",
     ),
     "a data file that only the data code reads": (
         {f"{VIT}/notes.txt": "x\n"},

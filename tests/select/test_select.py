@@ -57,11 +57,11 @@ SELECTED = {
     ),
     "a constant the model uses": (
         model("DROPOUT = 0.1", "DROPOUT = 0.2"),
-        ("model-class", "`DROPOUT`, which `Block` uses, changed"),
+        ("model-class", "`DROPOUT`, which `Block` mentions, changed"),
     ),
     "a function the model uses": (
         {TOY + "rope.py": "def rotate(x):\n    return -x\n"},
-        ("model-class", "`rotate`, which `Block` uses, changed"),
+        ("model-class", "`rotate`, which `Block` mentions, changed"),
     ),
     "prepare_model": (
         engine("model = build_model(self.config)", "model = build_model(self.config).eval()"),
@@ -69,7 +69,7 @@ SELECTED = {
     ),
     "the builder": (
         engine("Toy(config.dim)", "Toy(config.dim * 2)"),
-        ("builder", "`build_model`, which `ToyEngine.prepare_model` uses, changed"),
+        ("builder", "`build_model`, which `ToyEngine.prepare_model` mentions, changed"),
     ),
     "the engine's registered name": (
         engine('register_engine("toy")', 'register_engine("toy2")'),
@@ -152,11 +152,11 @@ SELECTED = {
     ),
     "data in triple quotes": (
         model("DROPOUT = 0.1", 'DROPOUT = """\n# 0.2\n"""'),
-        ("model-class", "`DROPOUT`, which `Block` uses, changed"),
+        ("model-class", "`DROPOUT`, which `Block` mentions, changed"),
     ),
     "an import that the model uses": (
         model("from shared.blocks import Attention", "from shared.lonely import X as Attention"),
-        ("model-class", "`Attention`, which `Block` uses, changed"),
+        ("model-class", "`Attention`, which `Block` mentions, changed"),
     ),
     "code that runs at import": (
         {TOY + "model.py": MODEL + "\ntorch.set_default_dtype(torch.bfloat16)\n"},
@@ -203,15 +203,16 @@ NOT_SELECTED = {
     "a README": ({TOY + "README.md": "# Other\n"}, "documentation, which no recipe runs"),
     "the optimizer": (
         engine('"adam"', '"sgd"'),
-        "only `ToyEngine.prepare_optimizer` changed, which neither the model nor building it uses",
+        "only `ToyEngine.prepare_optimizer` changed, which nothing that builds or runs the model "
+        "mentions",
     ),
     "the data": (
         {TOY + "data.py": FILES[TOY + "data.py"].replace("256", "512")},
-        "only `VOCAB` changed, which neither the model nor building it uses",
+        "only `VOCAB` changed, which nothing that builds or runs the model mentions",
     ),
     "a function beside the model": (
         model("return history", "return history[1:]"),
-        "only `plot` changed, which neither the model nor building it uses",
+        "only `plot` changed, which nothing that builds or runs the model mentions",
     ),
     "a module that nobody imports": (
         {"shared/lonely.py": "X = 2\n"},
@@ -351,7 +352,7 @@ def test_a_rename_is_followed(repository):
     repository.commit({TOY + "model.py": MODEL.replace(".rope", ".rotary")})
     selection = repository.select()
     assert [(r.rule, r.detail) for r in reasons(selection)] == [
-        ("model-class", "`rotate`, which `Block` uses, changed"),
+        ("model-class", "`rotate`, which `Block` mentions, changed"),
         ("model-class", f"the module was renamed from `{TOY}rope.py`"),
     ]
     assert selection.unaffected == ()
