@@ -242,6 +242,28 @@ class PythonTree:
             target = self.attribute(target, attribute)
         return target
 
+    def alternatives(self, path: str, name: str) -> tuple[Target, ...]:
+        """Return what a name at the module level of `path` may mean, in source order.
+
+        One, unless an `if`, a `try` or the like leaves several bindings open.
+
+        Raises:
+            KeyError: the tree has no such file.
+            UnparsableError: `path` itself cannot be parsed.
+        """
+        root = self.syntax(path)
+        bound = self.scope_bindings(root).names.get(name, [])
+        settled = [s.lineno for s in root.body if not hasattr(s, "body") or _defines(s)]
+        last = max((b.line for b in bound if b.line in settled), default=0)
+        open_ends = [binding for binding in bound if binding.line >= last]
+        if len(open_ends) <= 1:
+            return (self.resolve(path, name),)
+        return tuple(self._from_binding(path, name, binding, None) for binding in open_ends)
+
+    def imported(self, path: str, imported: Import) -> Target:
+        """Return what an import in the file `path` binds its name to."""
+        return self._imported(path, imported)
+
     def attribute(self, target: Target, name: str) -> Target:
         """Return what `target.name` means."""
         match target:
@@ -531,6 +553,10 @@ def is_foreign(target: External, packages: Iterable[str] = ()) -> bool:
         or top in sys.stdlib_module_names
         or any(target.name == p or target.name.startswith(f"{p}.") for p in packages)
     )
+
+
+def _defines(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
 
 
 def _rank(target: Target) -> int:

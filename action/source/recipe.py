@@ -18,9 +18,10 @@ from action.repository.python import Definition, External, PythonTree, Unresolve
 from action.repository.syntax import UnparsableError, dotted
 from action.repository.tree import Tree
 from action.repository.yaml_file import Entry, read_yaml
+from action.source.follower import Follower
 from action.source.hooks import HOOK, attributes_of, late_bindings, read_hook
-from action.source.instances import Follower, Instance, Unknown
 from action.source.reachable import reachable_classes
+from action.source.values import Instance, Unknown
 
 TARGET_LIST = "_no_split_modules"
 TP_ATTRIBUTES = ("TP_MODULE_CONFIG", "TP_MODULE_POSTPROCESSORS")
