@@ -139,7 +139,7 @@ class TrainConfig(ConfigSection):
     steps: int = Field(ge=1)
     batch_size: int = Field(ge=1)
     accumulation: int = Field(default=1, ge=1)
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, lt=2**32)
     log_every: int = Field(default=1, ge=1)
     checkpoint_every: int = Field(default=0, ge=0)
     stop_at: int | None = Field(default=None, ge=1)

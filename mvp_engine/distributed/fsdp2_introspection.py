@@ -29,16 +29,6 @@ def backward_prefetch(unit: FSDPModule) -> tuple[nn.Module, ...]:
     return _targets(unit, _BACKWARD)
 
 
-def is_empty(unit: FSDPModule) -> bool:
-    """True for a unit without parameters of its own: nothing to gather, so edges to it are idle."""
-    state = unit._get_fsdp_state()
-    if hasattr(type(state), "_fsdp_param_groups") or "_fsdp_param_groups" in vars(state):
-        return not state._fsdp_param_groups  # a list, from torch 2.12
-    if "_fsdp_param_group" in vars(state):
-        return state._fsdp_param_group is None
-    raise _unknown("_fsdp_param_group")
-
-
 def _targets(unit: FSDPModule, attribute: str) -> tuple[nn.Module, ...]:
     states = _read(unit._get_fsdp_state(), attribute)
     # A state of several modules, `fully_shard([a, b])`, stands for its first one.
@@ -47,12 +37,8 @@ def _targets(unit: FSDPModule, attribute: str) -> tuple[nn.Module, ...]:
 
 def _read(state: Any, attribute: str) -> Any:
     if not hasattr(state, attribute):
-        raise _unknown(attribute)
+        raise UnknownTorchError(
+            f"torch {torch.__version__} keeps FSDP2's state without {attribute}: this version is "
+            f"not known to mvp_engine.distributed.fsdp2_introspection (2.6 to 2.14 are)"
+        )
     return getattr(state, attribute)
-
-
-def _unknown(attribute: str) -> UnknownTorchError:
-    return UnknownTorchError(
-        f"torch {torch.__version__} keeps FSDP2's state without {attribute}: this version is not "
-        f"known to mvp_engine.distributed.fsdp2_introspection (2.6 to 2.14 are)"
-    )

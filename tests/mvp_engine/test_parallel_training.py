@@ -54,7 +54,7 @@ def check_step(results, name, tied=False):
     ("name", "wrapper", "parameters"),
     [
         ("fsdp2", "FSDPToy", {"DTensor"}),
-        ("fsdp2 no last", "FSDPToy", {"DTensor"}),
+        ("fsdp2 at once", "FSDPToy", {"DTensor"}),
         ("ddp", "DistributedDataParallel", {"Parameter"}),
         ("tp", "Toy", {"DTensor", "Parameter"}),
     ],
@@ -63,6 +63,14 @@ def test_two_ranks_have_the_gradients_of_the_full_batch(two, name, wrapper, para
     assert {result[name]["class"] for result in two} == {wrapper}
     assert two[0][name]["parameters"] == parameters
     check_step(two, name)
+
+
+def test_only_the_last_micro_batch_reduces_gradients(two, four):
+    assert [result["fsdp2"]["reduced_early"] for result in two] == [0, 0]
+    assert [result["hsdp"]["reduced_early"] for result in four] == [0, 0, 0, 0]
+    assert two[0]["fsdp2 at once"]["reduced_early"] == two[0]["fsdp2 at once"]["count"]
+    one, other = (result["ddp"]["early"][0] for result in two)
+    assert not torch.allclose(one, other)
 
 
 def test_tied_embeddings_have_one_gradient_under_fsdp2(two):

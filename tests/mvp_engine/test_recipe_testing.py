@@ -106,15 +106,6 @@ def test_a_grouped_state_counts_as_its_first_module():
         assert fsdp2_introspection.forward_prefetch(wrapped.model.blocks[0]) == (pair[0],)
 
 
-def test_a_unit_without_parameters_of_its_own_is_empty():
-    with single_rank_wrapped(CONFIG) as wrapped:
-        mesh = wrapped.engine.mesh["shard"]
-        outer = torch.nn.Sequential(fully_shard(torch.nn.Linear(2, 2), mesh=mesh))
-        fully_shard(outer, mesh=mesh)
-        assert fsdp2_introspection.is_empty(outer)
-        assert not fsdp2_introspection.is_empty(outer[0])
-
-
 def test_a_torch_that_keeps_edges_elsewhere_is_told():
     with single_rank_wrapped(CONFIG) as wrapped:
         del wrapped.model.blocks[0]._get_fsdp_state()._states_to_backward_prefetch

@@ -26,7 +26,7 @@ def two_ranks(config: str, folder: str) -> dict[str, Any]:
     return {
         "fsdp2": step(MeshConfig(shard=2)),
         "fsdp2 tied": step(MeshConfig(shard=2), tied=True),
-        "fsdp2 no last": step(MeshConfig(shard=2), micro_batches=1),
+        "fsdp2 at once": step(MeshConfig(shard=2), micro_batches=1),
         "ddp": step(MeshConfig(replicate=2)),
         "tp": step(MeshConfig(tensor=2)),
         "whole": train(config, folder, "whole"),
@@ -66,12 +66,18 @@ def step(config: MeshConfig, *, tied: bool = False, micro_batches: int = 2) -> d
     for micro, tokens in enumerate(mine.chunk(micro_batches)):
         with gradient_sync(model, last=micro == micro_batches - 1):
             (next_token_loss(model, tokens) / micro_batches).backward()
+        if micro == 0:
+            early = [p.grad.clone() for p in model.parameters() if type(p.grad) is Tensor]
+            reduced_early = [p for p in model.parameters() if isinstance(p.grad, DTensor)]
     measured = clip_gradients(model.parameters(), None)
     before = whole_gradients(model)
     norm = clip_gradients(model.parameters(), MAX_NORM)
     return {
         "class": type(model).__name__,
+        "count": len(list(model.parameters())),
         "parameters": {type(p).__name__ for p in model.parameters()},
+        "early": early,
+        "reduced_early": len(reduced_early),
         "measured": measured,
         "norm": norm,
         "before": before,
