@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,19 +25,26 @@ def default_base(git: Git, head: str, environ: Mapping[str, str]) -> Base:
     """Return the base of the change that ends at `head`.
 
     In a GitHub job the event decides. A pull request's checkout is the merge commit, whose first
-    parent is the base as GitHub merged it; the event's own `base.sha` goes stale. `before` of a
-    push may be zeros or gone after a force push. A scheduled or manual run has no base. Outside
-    GitHub the default branch is the base.
+    parent is the base as GitHub merged it; the event's own `base.sha` goes stale. A checkout of
+    depth 1 lacks that parent, and the base branch too: they are fetched. `before` of a push may be
+    zeros or gone after a force push. A scheduled or manual run has no base. Outside GitHub the
+    default branch is the base.
 
     Raises:
         GitError: outside GitHub, and no default branch is found.
     """
     event = environ.get("GITHUB_EVENT_NAME", "")
     if event.startswith("pull_request"):
-        if len(git.output("rev-list", "--parents", "-n", "1", head).split()) == 3:
-            return Base(f"{head}^1", "the first parent of the pull request's merge commit")
+        parents = _parents(git, head)
+        if len(parents) == 2:
+            if not exists(git, parents[0]):
+                _fetch(git, "--deepen=1", git.commit(head))
+            return Base(parents[0], "the first parent of the pull request's merge commit")
         branch = environ.get("GITHUB_BASE_REF", "")
         if branch:
+            if not exists(git, f"origin/{branch}"):
+                depth = ("--depth=1",) if git.is_shallow() else ()
+                _fetch(git, *depth, f"+refs/heads/{branch}:refs/remotes/origin/{branch}")
             return Base(f"origin/{branch}", f"the pull request's base branch `{branch}`")
     if event == "merge_group":
         return _from_event(git, environ, ("merge_group", "base_sha"))
@@ -60,6 +68,21 @@ def exists(git: Git, revision: str) -> bool:
     except GitError:
         return False
     return True
+
+
+def _parents(git: Git, commit: str) -> list[str]:
+    """Return the parents that a commit names, also where a shallow clone hides them."""
+    text = git.output("cat-file", "commit", git.commit(commit)).decode(errors="replace")
+    header = text.partition("\n\n")[0].splitlines()
+    return [line.removeprefix("parent ") for line in header if line.startswith("parent ")]
+
+
+def _fetch(git: Git, *arguments: str) -> None:
+    """Fetch without touching tags or FETCH_HEAD; whoever needs the result says that it lacks."""
+    *options, what = arguments
+    with suppress(GitError):
+        git.output("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", *options,
+                   "--", git.remote() or "origin", what)  # fmt: skip
 
 
 def _from_event(git: Git, environ: Mapping[str, str], keys: tuple[str, ...]) -> Base:

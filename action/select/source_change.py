@@ -63,10 +63,8 @@ def source_reasons(change: Change, old: RecipeAt, new: RecipeAt) -> tuple[list[R
         return [Reason(rule="imported-module", detail=detail, location=where, chain=chain)], ""
     if reasons or not idle:
         return reasons, "nothing in it that has a meaning changed"
-    return (
-        [],
-        f"only {_named(idle, before | after)} changed, which nothing that builds or runs the model mentions",
-    )
+    shown = _named(idle, before | after)
+    return [], f"only {shown} changed, which nothing that builds or runs the model mentions"
 
 
 def changed_parts(

@@ -203,3 +203,21 @@ def selection_of(repository: Repository) -> Callable[[Mapping[str, str | bytes |
         return repository.select()
 
     return commit_and_select
+
+
+@pytest.fixture(scope="session")
+def _training(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from .training import FILES as TRAINING  # that module imports this one
+
+    made = Repository(tmp_path_factory.mktemp("training"))
+    made.git("init", "--quiet", "--initial-branch", "main")
+    made.commit(TRAINING)
+    made.git("checkout", "--quiet", "-b", "topic")
+    return made.path
+
+
+@pytest.fixture
+def training(tmp_path: Path, _training: Path) -> Repository:
+    """Give the second training repository, on branch `topic`, which starts at `main`."""
+    shutil.copytree(_training, tmp_path / "training")
+    return Repository(tmp_path / "training")

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 
-from action.records import Reason, Selection
-
 from .conftest import Repository
-from .training import FILES
+from .training import FILES, check_each_change_ends_once, said
 
 VIT = "recipes/vit"
 QWEN = "recipes/qwen"
@@ -27,47 +23,6 @@ def edit(path: str, old: str, new: str) -> dict[str, str]:
 
 def appended(path: str, text: str) -> dict[str, str]:
     return {path: FILES[path] + text}
-
-
-@pytest.fixture(scope="session")
-def _training(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = Repository(tmp_path_factory.mktemp("training"))
-    made.git("init", "--quiet", "--initial-branch", "main")
-    made.commit(FILES)
-    made.git("checkout", "--quiet", "-b", "topic")
-    return made.path
-
-
-@pytest.fixture
-def training(tmp_path: Path, _training: Path) -> Repository:
-    shutil.copytree(_training, tmp_path / "training")
-    return Repository(tmp_path / "training")
-
-
-def covers(reason: Reason, path: str) -> bool:
-    at = reason.location.path if reason.location else ""
-    return path == at or path.startswith(f"{at}/") or path in reason.chain[:1]
-
-
-def check_each_change_ends_once(repository: Repository, selection: Selection) -> None:
-    assert selection.merge_base is not None
-    listing = repository.git(
-        "diff-tree", "-r", "-z", "--name-only", "-M", selection.merge_base, selection.head
-    )
-    found = [reason for recipe in selection.recipes for reason in recipe.reasons]
-    idle = [file.path for file in selection.unaffected]
-    assert len(set(idle)) == len(idle)
-    changed = set(filter(None, listing.split("\0")))
-    assert set(idle) <= changed
-    for path in changed:
-        assert any(covers(reason, path) for reason in found) != (path in idle), path
-
-
-def said(selection: Selection) -> dict[str, list[tuple[str, str]]]:
-    return {
-        recipe.name: [(reason.rule, reason.detail) for reason in recipe.reasons]
-        for recipe in selection.recipes
-    }
 
 
 SELECTED: dict[str, tuple[Files, dict[str, list[tuple[str, str]]]]] = {

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import textwrap
 
+from action.records import Reason, Selection
+
+from .conftest import Repository
+
 _VIT_MODEL = '''
 """A small vision transformer."""
 
@@ -218,3 +222,29 @@ _FILES: dict[str, str] = {
 }
 
 FILES = {path: textwrap.dedent(text) for path, text in _FILES.items()}
+
+
+def covers(reason: Reason, path: str) -> bool:
+    at = reason.location.path if reason.location else ""
+    return path == at or path.startswith(f"{at}/") or path in reason.chain[:1]
+
+
+def check_each_change_ends_once(repository: Repository, selection: Selection) -> None:
+    assert selection.merge_base is not None
+    listing = repository.git(
+        "diff-tree", "-r", "-z", "--name-only", "-M", selection.merge_base, selection.head
+    )
+    found = [reason for recipe in selection.recipes for reason in recipe.reasons]
+    idle = [file.path for file in selection.unaffected]
+    assert len(set(idle)) == len(idle)
+    changed = set(filter(None, listing.split("\0")))
+    assert set(idle) <= changed
+    for path in changed:
+        assert any(covers(reason, path) for reason in found) != (path in idle), path
+
+
+def said(selection: Selection) -> dict[str, list[tuple[str, str]]]:
+    return {
+        recipe.name: [(reason.rule, reason.detail) for reason in recipe.reasons]
+        for recipe in selection.recipes
+    }
