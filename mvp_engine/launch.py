@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from mvp_engine.distributed.tp import TensorParallelError
 from mvp_engine.engine.base import Engine
 from mvp_engine.engine.loop import TrainingError, TrainResult, train
 from mvp_engine.engine.registry import engine_class, import_recipe_engine
+
+_HEAD_START_S = 3.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,6 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _say(error: Exception) -> None:
     if rank() == 0:
         print(f"error: {error}", file=sys.stderr)
+    else:
+        # torchrun ends every rank when one exits: let rank 0 speak first.
+        time.sleep(_HEAD_START_S)
 
 
 def resolve(config_path: Path, overrides: Sequence[str]) -> tuple[type[Engine], RunConfig]:

@@ -154,7 +154,7 @@ def _refuse_parameters_across_units(
     unit_paths = {unit: path for path, unit in units}
     whole = {p for module in ignored for p in module.parameters(recurse=False)}
     first: dict[nn.Parameter, tuple[str, str]] = {}
-    # Every name of every module, so that a module reached by two paths has both its owners.
+    # `_owners` walks every path, so that a module reached by two has both its owners.
     for path, owner in _owners(model, "", "", unit_paths, set()):
         module = model.get_submodule(path)
         for name, parameter in module.named_parameters(recurse=False, remove_duplicate=False):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mvp_engine import launch
 from mvp_engine.distributed.fsdp2 import FSDP2WrapError
 from mvp_engine.distributed.parallelize import ParallelizeError
 from mvp_engine.distributed.tp import TensorParallelError
@@ -120,10 +121,13 @@ def test_a_model_that_cannot_be_wrapped_and_a_loss_that_is_lost_are_told(
         assert capsys.readouterr().err == f"error: {error}\n"
 
 
-def test_another_rank_than_the_first_says_nothing(capsys, monkeypatch):
+def test_another_rank_than_the_first_lets_it_speak(capsys, monkeypatch):
+    waits = []
+    monkeypatch.setattr(launch.time, "sleep", waits.append)
     monkeypatch.setenv("RANK", "1")
     assert main(["--config", "nowhere.yaml"]) == 2
     assert capsys.readouterr().err == ""
+    assert waits == [3.0]  # torchrun would end rank 0 before it has said why
 
 
 def test_checkpoints_of_two_runs_are_not_mixed(tmp_path, capsys):
