@@ -20,6 +20,7 @@ _DECLARATION = b'<?xml version="1.0" encoding="utf-8"?>'
 _SUBTESTS_FAILED = re.compile(r"contains \d+ failed subtests?$")
 # The exception is on the last such line; above it may stand the offending source.
 _EXCEPTION = re.compile(r"^E   (?=\S)(.*)$", re.MULTILINE)
+_LONGEST_TUPLE = 10_000
 
 CaseOutcome = Literal["passed", "failed", "skipped", "xfailed"]
 Key = tuple[str, str]
@@ -136,7 +137,7 @@ def _failure(message: str, text: str) -> CaseFailure:
 
 def _module_skip(text: str) -> str | None:
     """Return the reason why a whole file skipped itself; its XML has a printed Python tuple."""
-    if not text.startswith("("):
+    if not text.startswith("(") or len(text) > _LONGEST_TUPLE:
         return None
     try:
         value = ast.literal_eval(text)

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 TAIL_LINES = 40
 MESSAGE_LENGTH = 500
 _LINE_LENGTH = 500
+# Cleaning goes character by character; of megabytes only an end is ever shown.
+_CLEANED = 128 * 2**10
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 
@@ -18,8 +20,7 @@ def plain(text: str, secrets: Iterable[str] = ()) -> str:
     Line feeds and tabs stay; of a line that a progress bar wrote over, the last state stays. The
     text may still hold Markdown, HTML or workflow commands: whoever prints it escapes it.
     """
-    for secret in secrets:
-        text = text.replace(secret, "***")
+    text = _without(text, secrets)
     lines = (line.rstrip("\r").rpartition("\r")[2] for line in _ANSI.sub("", text).split("\n"))
     return "\n".join(
         "".join(
@@ -33,14 +34,22 @@ def plain(text: str, secrets: Iterable[str] = ()) -> str:
 
 def first_line(text: str, secrets: Iterable[str] = (), length: int = MESSAGE_LENGTH) -> str:
     """Return the first line of `text` that says something, cut to `length` characters."""
-    lines = (" ".join(line.split()) for line in plain(text, secrets).split("\n"))
+    start = _without(text, secrets)[:_CLEANED]
+    lines = (" ".join(line.split()) for line in plain(start).split("\n"))
     return shortened(next((line for line in lines if line), ""), length)
 
 
 def last_lines(text: str, secrets: Iterable[str] = (), count: int = TAIL_LINES) -> str:
     """Return the last `count` lines of `text`, each cut to 500 characters."""
-    lines = plain(text, secrets).rstrip().split("\n")[-count:]
+    end = _without(text, secrets)[-_CLEANED:]
+    lines = plain(end).rstrip().split("\n")[-count:]
     return "\n".join(shortened(line.rstrip(), _LINE_LENGTH) for line in lines)
+
+
+def _without(text: str, secrets: Iterable[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text
 
 
 def shortened(text: str, length: int) -> str:

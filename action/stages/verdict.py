@@ -24,6 +24,8 @@ from action.stages.text import first_line, last_lines, quoted, shortened
 _FAILURES_SHOWN = 10
 _EXCERPT_LINES = 40
 _SUMMARY_MESSAGE = 200
+_NAME_LENGTH = 150
+_REASONS_SHOWN = 10
 _NO_TORCH = re.compile(r"ModuleNotFoundError: No module named 'torch'")
 _NO_PYTEST = re.compile(r"No module named '?pytest'?$", re.MULTILINE)
 _CONFTEST = re.compile(r"^ImportError while loading conftest '(.+)'\.$", re.MULTILINE)
@@ -33,8 +35,7 @@ _ERROR = re.compile(r"^(?:ERROR: |.*: error: )(.+)$", re.MULTILINE)
 # faulthandler prints the innermost frame first, so that thirty of pytest's own would push what
 # matters out of the tail.
 _PYTEST_FRAME = re.compile(
-    r'^  File "(?:[^"\n]*/(?:_pytest|pytest|pluggy)/[^"\n]*|<frozen runpy>)", line \d+ in .*\n?',
-    re.MULTILINE,
+    r'  File "(?:[^"]{,500}/(?:_pytest|pytest|pluggy)/[\w/]{,100}\.py|<frozen runpy>)", line \d+ in'
 )
 
 
@@ -86,7 +87,7 @@ def judge(remains: Remains) -> StageResult:
         skip_reasons=_skip_reasons(remains, cases) if trouble is None else (),
         failures=_failures(remains) if outcome == "failed" else (),
         last_test=_clean(remains, course.running) if course.running is not None else None,
-        tail=last_lines(_PYTEST_FRAME.sub("", remains.log_end), remains.secrets),
+        tail=_tail(remains),
     )
 
 
@@ -276,7 +277,17 @@ def _skip_reasons(remains: Remains, cases: Iterable[Case]) -> tuple[str, ...]:
             counts[reason] = counts.get(reason, 0) + 1
     if remains.course.deselected:
         counts["deselected by the repository's pytest settings"] = remains.course.deselected
-    return tuple(f"{why} ({number} tests)" if number > 1 else why for why, number in counts.items())
+    reasons = [f"{why} ({number} tests)" if number > 1 else why for why, number in counts.items()]
+    if len(reasons) > _REASONS_SHOWN:
+        more = len(reasons) - _REASONS_SHOWN
+        reasons[_REASONS_SHOWN:] = [f"{more} more reasons"]
+    return tuple(reasons)
+
+
+def _tail(remains: Remains) -> str:
+    lines = remains.log_end.split("\n")
+    kept = "\n".join(line for line in lines if not _PYTEST_FRAME.match(line))
+    return last_lines(kept, remains.secrets)
 
 
 def _where(course: Course) -> str:
@@ -293,7 +304,7 @@ def _where(course: Course) -> str:
 def _short(node_id: str) -> str:
     """Return a node id without its folders: `test_smoke.py::test_trains`."""
     path, separator, rest = node_id.partition("::")
-    return path.rpartition("/")[2] + separator + rest
+    return shortened(path.rpartition("/")[2] + separator + rest, _NAME_LENGTH)
 
 
 def _tests(number: int) -> str:

@@ -1,6 +1,9 @@
 """Verdicts that need a plugin which is not installed here: the three witnesses by hand."""
 
+import time
 from dataclasses import replace
+
+import pytest
 
 from action.stages.junit import Case
 from action.stages.processes import Ended
@@ -40,6 +43,35 @@ def test_but_a_test_that_never_ended_did_not():
         "crashed",
         "pytest exited with 0, before all its tests had run",
     )
+
+
+def test_a_thousand_reasons_are_cut():
+    cases = tuple(Case(("", f"test_{i}"), "skipped", f"reason {i}") for i in range(1000))
+    ids = frozenset(f"test_{i}" for i in range(1000))
+    course = replace(COURSE, reported=ids, ended=ids)
+    result = judge(replace(REMAINS, report=cases, course=course))
+    assert (result.outcome, result.skipped) == ("all skipped", 1000)
+    assert result.skip_reasons == (*(f"reason {i}" for i in range(10)), "990 more reasons")
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        '  File "' + "/pytest" * 20_000,
+        "x: error: " * 13_000,
+        "\x1b[" + "1;" * 60_000,
+        "\x1b]" * 60_000,
+        "\r" * 130_000,
+        "\u202e" * 130_000,
+        "INTERNALERROR> " * 9_000,
+    ],
+)
+def test_a_log_made_to_be_slow_is_read_quickly(log):
+    course = replace(COURSE, session=False, finished=False, status=None)
+    remains = replace(REMAINS, log_end=log, course=course, ended=Ended(4, None, False, 1.0))
+    begin = time.process_time()
+    assert judge(remains).outcome == "crashed"
+    assert time.process_time() - begin < 2
 
 
 def test_no_test_at_all_is_no_pass_even_with_exit_code_0():
