@@ -7,6 +7,7 @@ torchrun, on as many ranks as you like: a checkpoint loads on any mesh.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,23 +16,32 @@ import torch.distributed as dist
 
 from mvp_engine.config import ConfigError
 from mvp_engine.distributed.mesh import make_mesh
-from mvp_engine.distributed.process_group import process_group
+from mvp_engine.distributed.process_group import process_group, rank
 from mvp_engine.engine import checkpoint
 from mvp_engine.launch import resolve
 from recipes.vit_classification.data import digits_split
 from recipes.vit_classification.engine import ViTEngine
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints the held-out accuracy of the newest checkpoint in `train.output_dir`."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prints the held-out accuracy of the newest checkpoint in `train.output_dir`.
+
+    Returns 0, or 2 for a configuration that cannot be used.
+    """
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--config", required=True, type=Path)
     parser.add_argument("overrides", nargs="*", metavar="a.b=value")
     options = parser.parse_args(arguments)
-    with process_group() as device:
-        step, accuracy, count = evaluate(options.config, options.overrides, device)
-        if dist.get_rank() == 0:
-            print(f"step {step}: accuracy {accuracy:.4f} on {count} held-out digits")
+    try:
+        with process_group() as device:
+            step, accuracy, count = evaluate(options.config, options.overrides, device)
+    except ConfigError as error:
+        if rank() == 0:
+            print(f"error: {error}", file=sys.stderr)
+        return 2
+    if rank() == 0:
+        print(f"step {step}: accuracy {accuracy:.4f} on {count} held-out digits")
+    return 0
 
 
 @torch.no_grad()
@@ -59,4 +69,4 @@ def evaluate(
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -83,15 +83,8 @@ class VisionTransformer(nn.Module):
         )
         self.norm = nn.LayerNorm(config.width)
         self.head = nn.Linear(config.width, config.classes)
-        self._initialize()
-
-    def _initialize(self) -> None:
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.trunc_normal_(module.weight, std=0.02)
-                nn.init.zeros_(module.bias)
-        nn.init.trunc_normal_(self.class_token, std=0.02)
-        nn.init.trunc_normal_(self.positions, std=0.02)
+        nn.init.normal_(self.class_token, std=0.02)
+        nn.init.normal_(self.positions, std=0.02)
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits of shape (batch, classes) for images of shape (batch, 1, side, side)."""

@@ -1,0 +1,11 @@
+"""The model that the probe observes: this recipe's engine, at full size."""
+
+from pathlib import Path
+
+from mvp_engine.testing import probe_target
+
+CONFIG = Path(__file__).parents[3] / "configs" / "${probe_config}"
+
+
+def build(*, device_mesh, overrides=()):
+    return probe_target(CONFIG, device_mesh, overrides)
