@@ -58,8 +58,8 @@ class Cut:
 
 
 _LADDER = (
-    Cut(""),
-    Cut("long test output", excerpt_lines=15),
+    Cut("", excerpt_lines=25),
+    Cut("long test output", excerpt_lines=10),
     Cut(
         "test output and the evidence of passing items",
         excerpt_lines=0,

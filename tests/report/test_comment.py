@@ -56,14 +56,14 @@ def test_a_gap_that_recipes_share_is_said_once(report_of, recipe_of):
 
 
 @pytest.mark.parametrize("number", [1, 10, 60, 400])
-@pytest.mark.parametrize("size", [1, 3000])
-def test_it_fits_and_says_what_was_cut(report_of, recipe_of, stages_of, number, size):
+@pytest.mark.parametrize("lines", [1, 20, 60])
+def test_it_fits_and_says_what_was_cut(report_of, recipe_of, stages_of, number, lines):
     def with_output(index):
         recipe = recipe_of(f"recipe_{index}", stages=stages_of(identity="failed"))
         stage = recipe.stages[2]
-        failure = stage.failures[0].model_copy(update={"excerpt": "x" * 60 + "\n" * 1})
-        long = failure.model_copy(update={"excerpt": ("y" * 60 + "\n") * (size // 60)})
-        stages = (*recipe.stages[:2], stage.model_copy(update={"failures": (failure, long)}))
+        excerpt = "".join(f"{line:3} {'y' * 60}\n" for line in range(lines))
+        failure = stage.failures[0].model_copy(update={"excerpt": excerpt})
+        stages = (*recipe.stages[:2], stage.model_copy(update={"failures": (failure,)}))
         return recipe.model_copy(update={"stages": stages})
 
     report = report_of(*(with_output(index) for index in range(number)))
@@ -71,10 +71,27 @@ def test_it_fits_and_says_what_was_cut(report_of, recipe_of, stages_of, number, 
     assert len(comment) <= COMMENT_LIMIT
     assert comment.count("<details>") == comment.count("</details>")
     assert comment.startswith("## ❌ FSDP2 prefetching: ")
-    whole = "Shortened to fit" not in comment
-    assert whole == (comment.count("y" * 60) == number * (size // 60) and "x" * 60 in comment)
+    whole = comment.count("y" * 60) == number * min(lines, 25)
+    assert whole == ("Shortened to fit" not in comment)
+    assert f"{lines - 1:3} " + "y" * 60 in comment or not whole
     if number <= 60:
         assert comment.count("| `recipe_") == number
+
+
+def test_three_failing_tests_are_shown_and_the_rest_named(report_of, recipe_of, stages_of):
+    recipe = recipe_of("bad", stages=stages_of(identity="failed"))
+    stage = recipe.stages[2]
+    failures = tuple(
+        stage.failures[0].model_copy(update={"test": f"t.py::test_{n}", "excerpt": f"E   {n}"})
+        for n in range(5)
+    )
+    stage = stage.model_copy(update={"failures": failures, "log": "bad/identity.log"})
+    comment = render_comment(
+        report_of(recipe.model_copy(update={"stages": (*recipe.stages[:2], stage)}))
+    )
+    assert [n for n in range(5) if f"E   {n}" in comment] == [0, 1, 2]
+    assert "Also failing: `t.py::test_3`, `t.py::test_4`." in comment
+    assert "All of its output is in `bad/identity.log`, beside this report." in comment
 
 
 def test_sixty_recipes_with_the_longest_names_still_have_their_rows(report_of, recipe_of):
