@@ -70,6 +70,11 @@ class Part:
         """Every name, attribute, keyword and word-like string in it."""
         return frozenset(mention for node in self.nodes for mention in mentions(node))
 
+    @property
+    def methods(self) -> frozenset[str]:
+        """The names that the body of a class binds, without those that Python calls itself."""
+        return frozenset(name for name in self.pieces if name and not name.startswith("__"))
+
     @cached_property
     def stores(self) -> frozenset[str]:
         """The attributes of `self` that it sets."""

@@ -38,10 +38,15 @@ Root = Literal["model", "hook", "tp", "target", "builder", "paths", "import"]
 
 @dataclass(frozen=True)
 class Reached:
-    """Why a part counts: what kind of root it is or hangs from, and the part that mentions it."""
+    """Why a part counts: what kind of root it is or hangs from, and the part that mentions it.
+
+    `member` is what that part mentions when it is not the part's own name: a method of the class,
+    or an attribute that the method stores.
+    """
 
     root: Root
     via: str | None = None
+    member: str | None = None
     may_be_model: bool = False
 
 
@@ -135,15 +140,14 @@ def _roots(
     by_name: dict[str, list[tuple[str, str]]] = {}
     for path, found in parts.items():
         engines = engine_names(python, path)
-        classes = {cls.name: cls for cls in python.classes(path)}
-        for name, part in found.items():
+        for name in found:
             by_name.setdefault(name, []).append((path, name))
             if name in engines:
                 reached[path, name] = Reached("builder")
-            elif isinstance(part.node, ast.ClassDef) and name in classes:
-                is_module = python.is_module_class(classes[name])
-                if is_module is not False:
-                    reached[path, name] = Reached("model", may_be_model=is_module is None)
+        for cls in python.classes(path):
+            is_module = python.is_module_class(cls)
+            if is_module is not False and cls.name in found and cls.name not in engines:
+                reached[path, cls.name] = Reached("model", may_be_model=is_module is None)
     kinds: dict[str, Root] = {HOOK_ATTRIBUTE: "hook", TARGET_LIST: "target"}
     for attribute, owner, value in special:
         for mention in mentions(value):
@@ -199,9 +203,10 @@ def _spread(
             if name == MAIN_GUARD:
                 continue
             by_mention.setdefault(part.short, []).append((path, name))
-            if "." in name:  # a method of an engine: others read what it stores in `self`
-                for attribute in part.stores:
-                    by_mention.setdefault(attribute, []).append((path, name))
+            # Others may read what a method of an engine stores in `self`, and call the methods of
+            # an object that they are given.
+            for member in part.stores if "." in name else part.methods:
+                by_mention.setdefault(member, []).append((path, name))
     queue = deque(reached)
     while queue:
         key = queue.popleft()
@@ -214,7 +219,8 @@ def _spread(
                 # What a module imports is its own, unless another imports it from there.
                 foreign = other[0] != key[0] and parts[other[0]][other[1]].is_import
                 if other not in reached and (not foreign or other in passed_on):
-                    reached[other] = Reached(why.root, via=part.name)
+                    own = parts[other[0]][other[1]].short == mention
+                    reached[other] = Reached(why.root, part.name, None if own else mention)
                     queue.append(other)
 
 

@@ -224,7 +224,7 @@ class RecipeAt:
         """Return where the recipe names a file by its base name, a place that counts first.
 
         In the recipe's own folder, code that lists folders names every file, and a bare suffix
-        (`f"{name}.json"`) all files that end in it.
+        (`f"{name}.json"`) all files that end in it. A config may be named without its suffix.
         """
         name = path.rpartition("/")[2]
         suffix = PurePosixPath(name).suffix
@@ -235,5 +235,6 @@ class RecipeAt:
             if (text == _ANY_FILE and self.owns(path))
             or (suffix and text in (suffix, f"*{suffix}") and self.owns(path))
             or named.search(text)
+            or (suffix in (".yaml", ".yml") and text.rpartition("/")[2] == PurePosixPath(name).stem)
         ]
         return max(found, key=lambda mention: mention.counts, default=None)

@@ -142,7 +142,9 @@ def _part_reasons(
         targets = old.target_names | new.target_names
         return _class_reasons(change, name, before, after, why.may_be_model, targets)
     if why.via is not None:
-        return [_reason(_RULES[why.root], f"`{name}`, which `{why.via}` mentions, {what}", where)]
+        which = "which" if why.member is None else f"whose `{why.member}`"
+        detail = f"`{name}`, {which} `{why.via}` mentions, {what}"
+        return [_reason(_RULES[why.root], detail, where)]
     role = {
         "builder": "which builds or runs the model",
         "paths": "which gives a batch of each training path",

@@ -165,6 +165,22 @@ def test_an_engine_that_only_inherits_prepare_model(training):
     }
 
 
+def test_what_another_method_leaves_for_prepare_model(training):
+    engine = FILES[f"{VIT}/engine.py"].replace("(self.config.model)", "(self.sizes)")
+    engine = engine.replace("\n\ndef make_optimizer", "\n    def measure(self):\n        "
+                            "self.sizes = 1\n\n\ndef make_optimizer", 1)  # fmt: skip
+    base = training.commit({f"{VIT}/engine.py": engine})
+    training.commit({f"{VIT}/engine.py": engine.replace("self.sizes = 1", "self.sizes = 2")})
+    assert said(training.select(base)) == {
+        "vit": [
+            (
+                "builder",
+                "`VitEngine.measure`, whose `sizes` `VitEngine._new_model` mentions, changed",
+            )
+        ]
+    }
+
+
 @pytest.mark.parametrize("name", ["shared.engines:LM", "shared.engines.LM", "lm"])
 def test_an_engine_that_lies_outside_the_recipe(training, name):
     engine = (

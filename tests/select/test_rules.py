@@ -74,6 +74,22 @@ SELECTED: dict[str, tuple[Files, dict[str, list[tuple[str, str]]]]] = {
         {"vit": [("builder", "`VitEngine._new_model`, which `VitEngine.prepare_model` mentions, "
                   "changed")]},
     ),
+    "a method of an object that the model is given": (
+        edit(f"{VIT}/engine.py", 'self.model(batch["pixels"]).sum()',
+             'self.model(batch.crop(batch["pixels"])).sum()')
+        | edit(f"{VIT}/data.py", "    def tokenize(self, text)",
+               "    def crop(self, pixels):\n        return pixels\n\n"
+               "    def tokenize(self, text)"),
+        {"vit": [("builder", "`VitEngine.forward_step`, which builds or runs the model, changed"),
+                 ("builder", "`Digits`, whose `crop` `VitEngine.forward_step` mentions, "
+                  "changed")]},
+    ),
+    "a config above the recipes that one of them names without its suffix": (
+        edit(f"{VIT}/configs/tiny.yaml", "engine: vit\n", "engine: vit\ndefaults: [../base]\n")
+        | {"recipes/configs/base.yaml": "model: {depth: 3}\n"},
+        {"vit": [("config", "`defaults[0]`: nothing → ../base"),
+                 ("config", "the config was added")]},
+    ),
     "a module imported by an alias within an alias": (
         edit("shared/angles.py", "10_000", "1_000_000"),
         {name: [("imported-module", "the module `shared/angles.py` changed: `BASE`")]
