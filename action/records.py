@@ -149,13 +149,43 @@ class ClassAttribute(Record):
     value: str
 
 
+class Guard(Record):
+    """How a hook keeps a second call from doing anything, as its source has it.
+
+    `tests` and `sets` are the flags that it tests and sets, each with its line. `trouble` names
+    what is wrong on some way through the function, `trouble_at` where; None with both flags there
+    means that every way that sets an edge passes the test before it and sets the flag after it.
+    """
+
+    tests: str | None = None
+    tests_at: Location | None = None
+    sets: str | None = None
+    sets_at: Location | None = None
+    trouble: (
+        Literal[
+            "never tested",
+            "never set",
+            "other name",
+            "other object",
+            "perhaps another object",
+            "inverted",
+            "edges before the test",
+            "set before the edges",
+            "left unset",
+        ]
+        | None
+    ) = None
+    trouble_at: Location | None = None
+    replaced: tuple[Location, ...] = ()
+    """Lines where a list of edges replaces one set earlier in the same call."""
+
+
 class Hook(Record):
     """The prefetch hook as the source binds it.
 
     `function` is None when the bound value cannot be followed to a definition. `kind` is what the
     class holds; `takes_model_alone` tells whether `cls.HOOK(model)` is a call that Python accepts,
-    None when the source does not tell. `checks_flag` and `sets_flag` are the lines that test and
-    set the idempotency flag named `flag`.
+    None when the source does not tell. `guard` is how a second call is kept from doing anything.
     """
 
     binding: ClassAttribute
@@ -167,14 +197,13 @@ class Hook(Record):
         "classmethod",
         "method",
         "partial",
+        "object",
         "not callable",
         "unknown",
     ] = "unknown"
     parameters: tuple[str, ...] = ()
     takes_model_alone: bool | None = None
-    flag: str | None = None
-    checks_flag: Location | None = None
-    sets_flag: Location | None = None
+    guard: Guard = Guard()
 
 
 class WrapTarget(Record):
@@ -194,7 +223,11 @@ class RecipeSource(Record):
     A fact that the source does not settle is None, with an entry in `trail_ends` saying at which
     line the trail ends. `candidates` are all classes that training may instantiate, one of them
     `top_level_class` when it is the only one; `hidden_by` are wrappers put around the model before
-    it is sharded. `targets_end` says why the list of wrap targets may be longer than `targets`.
+    it is sharded, `sometimes_hidden` tells that only some ways through the builder do so.
+    `targets_end` says why the list of wrap targets may be longer than `targets`. `hooks_unseen` are
+    hooks set where the runtime never looks (on an object, after sharding), `hooks_unsettled` those
+    set by code of which it is not known whether it runs, `flags_set_early` where the builder sets
+    the hook's own flag before the hook is called.
     """
 
     name: str
@@ -204,10 +237,14 @@ class RecipeSource(Record):
     top_level_class: Symbol | None = None
     candidates: tuple[Symbol, ...] = ()
     hidden_by: tuple[TrailEnd, ...] = ()
+    sometimes_hidden: bool = False
     trail: tuple[Location, ...] = ()
     trail_ends: tuple[TrailEnd, ...] = ()
     model_classes: tuple[Symbol, ...] = ()
     hooks: tuple[Hook, ...] = ()
+    hooks_unseen: tuple[TrailEnd, ...] = ()
+    hooks_unsettled: tuple[TrailEnd, ...] = ()
+    flags_set_early: tuple[TrailEnd, ...] = ()
     attributes: tuple[ClassAttribute, ...] = ()
     targets: tuple[WrapTarget, ...] = ()
     targets_end: TrailEnd | None = None

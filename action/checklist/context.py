@@ -16,10 +16,11 @@ from action.records import (
     Location,
     RecipeSource,
     Symbol,
+    TrailEnd,
     Verdict,
 )
 from action.repository.diff import Change
-from action.repository.python import Definition, PythonTree
+from action.repository.python import Definition, External, PythonTree, Unresolved, is_foreign
 from action.repository.syntax import UnparsableError
 from action.repository.tree import Tree
 
@@ -31,6 +32,9 @@ SETTERS = {
     "forward": "set_modules_to_forward_prefetch",
     "backward": "set_modules_to_backward_prefetch",
 }
+
+# Packages whose classes carry none of the runtime's attributes.
+_WITHOUT_RUNTIME = ("torch", "transformers", "diffusers", "timm", "torchvision", "peft", "pydantic")
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,33 @@ class Context:
             for target in self.python.linearized(cls)
             if isinstance(target, Definition)
         )
+
+    def own_modules(self) -> tuple[str, ...]:
+        """Return the recipe's own modules that can be parsed, tests left out."""
+        own, tests = f"{self.source.path}/", f"{self.source.path}/tests/"
+        unreadable = {problem.location.path for problem in self.source.problems}
+        return tuple(
+            path
+            for path in self.python.paths
+            if path.startswith(own) and not path.startswith(tests) and path not in unreadable
+        )
+
+    def inheritance_end(self, symbol: Symbol) -> TrailEnd | None:
+        """Return where a class inherits from something that may have runtime attributes of its own.
+
+        None when all its ancestors are in the tree, or of packages that know nothing of the
+        runtime.
+        """
+        cls = self.definition(symbol)
+        if cls is None:
+            return TrailEnd(location=symbol.location, why=f"`{symbol.name}` is not in the source")
+        for ancestor in self.python.linearized(cls):
+            if isinstance(ancestor, Unresolved):
+                return TrailEnd(location=ancestor.location, why=ancestor.why)
+            if isinstance(ancestor, External) and not is_foreign(ancestor, _WITHOUT_RUNTIME):
+                why = f"`{short(symbol)}` inherits from `{ancestor.name}`"
+                return TrailEnd(location=cls.location, why=why)
+        return None
 
     def hook_of(self, symbol: Symbol) -> Hook | None:
         """Return the hook that a lookup on a class finds: the nearest, the last bound winning."""

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import ast
 
-from action.checklist.context import HOOK, Context, at, result, short
-from action.records import CheckResult, Evidence, Hook, Symbol, Verdict
-
-_FLAG = "_fsdp2_prefetching_configured"
+from action.checklist.context import HOOK, SETTERS, Context, at, result, short
+from action.records import CheckResult, Evidence, Hook, Location, Symbol, Verdict
 
 
 def check(context: Context) -> CheckResult:
@@ -20,7 +18,7 @@ def check(context: Context) -> CheckResult:
     source = context.source
     if not source.hooks:
         return _without_hook(context)
-    bound = ", ".join(f"`{short(h.binding.owner)}`" for h in source.hooks)
+    bound = ", ".join(dict.fromkeys(f"`{short(h.binding.owner)}`" for h in source.hooks))
     if not source.candidates or source.trail_ends:
         ends = [at(end.why, end.location) for end in source.trail_ends or source.problems]
         return result(
@@ -33,41 +31,69 @@ def check(context: Context) -> CheckResult:
     found = [(cls, context.hook_of(cls)) for cls in source.candidates]
     missing = [cls for cls, hook in found if hook is None]
     if missing:
-        names = ", ".join(f"`{short(cls)}`" for cls in missing)
-        return result(
-            "hook-bound",
-            "fail",
-            f"the hook is bound on {bound}, but training instantiates {names}, which neither has "
-            "nor inherits it: the runtime skips it without a word",
-            [
-                *(_bound_at(hook) for hook in source.hooks),
-                *(at(f"training instantiates `{short(c)}`", c.location) for c in missing),
-            ],
-        )
+        return _missing(context, bound, missing)
     if source.hidden_by:
+        evidence = [at(hidden.why, hidden.location) for hidden in source.hidden_by]
+        if source.sometimes_hidden:
+            summary = (
+                f"on one way through the builder, {source.hidden_by[0].why}, and the runtime would "
+                f"not find the hook of {bound} there; which way training takes is not known"
+            )
+            return result("hook-bound", "unknown", summary, evidence)
         return result(
             "hook-bound",
             "fail",
             f"{source.hidden_by[0].why} before the model is sharded, so that the runtime does not "
             f"find the hook of {bound} on the wrapped model's class",
-            [at(hidden.why, hidden.location) for hidden in source.hidden_by],
+            evidence,
         )
     problems = [p for cls, hook in found if hook is not None for p in _problems(context, cls, hook)]
     if problems:
-        return result("hook-bound", *problems[0])
+        return result("hook-bound", *min(problems, key=lambda p: p[0] != "fail"))
     cls, hook = found[0]
     assert hook is not None
     what = f"`{short(hook.function)}`" if hook.function else f"`{hook.binding.value}`"
     inherited = ""
     if hook.binding.owner.name != cls.name:
         inherited = f", inherited from `{short(hook.binding.owner)}`"
+    names = ", ".join(f"`{short(c)}`" for c, _ in found)
+    role = "the class" if len(found) == 1 else "the classes"
     return result(
         "hook-bound",
         "pass",
-        f"{what} is bound on `{short(cls)}`, the class that `prepare_model()` instantiates"
+        f"{what} is bound on {names}, {role} that `prepare_model()` instantiates"
         f"{inherited}, and takes the model alone",
-        [_bound_at(hook), at(f"training instantiates `{short(cls)}`", cls.location)],
+        [
+            *dict.fromkeys(_bound_at(h) for _, h in found if h is not None),
+            *(at(f"training instantiates `{short(c)}`", c.location) for c, _ in found),
+        ],
     )
+
+
+def _missing(context: Context, bound: str, missing: list[Symbol]) -> CheckResult:
+    """Return the verdict when some class that training may instantiate has no hook."""
+    source = context.source
+    evidence = [_bound_at(hook) for hook in source.hooks]
+    evidence += [at(f"training instantiates `{short(c)}`", c.location) for c in missing]
+    evidence += [at(end.why, end.location) for end in source.hooks_unseen]
+    names = ", ".join(f"`{short(cls)}`" for cls in missing)
+    open_ends = [end for cls in missing if (end := context.inheritance_end(cls)) is not None]
+    if open_ends or source.hooks_unsettled:
+        ends = [*open_ends, *source.hooks_unsettled]
+        summary = f"the hook is bound on {bound}; whether {names} has one too is not known"
+        evidence += [at(end.why, end.location) for end in ends]
+        return result("hook-bound", "unknown", summary, evidence)
+    if len(missing) < len(source.candidates):
+        summary = (
+            f"the hook is bound on {bound}, but on some way through the builder training "
+            f"instantiates {names}, which has none; which way it takes is not known"
+        )
+        return result("hook-bound", "unknown", summary, evidence)
+    summary = (
+        f"the hook is bound on {bound}, but training instantiates {names}, which neither has "
+        "nor inherits it: the runtime skips it without a word"
+    )
+    return result("hook-bound", "fail", summary, evidence)
 
 
 def _without_hook(context: Context) -> CheckResult:
@@ -79,6 +105,42 @@ def _without_hook(context: Context) -> CheckResult:
             "no hook was found, but not every file of the recipe could be read",
             [at(problem.why, problem.location) for problem in source.problems],
         )
+    if source.hooks_unsettled:
+        return result(
+            "hook-bound",
+            "unknown",
+            f"`{HOOK}` is set by code of which the source does not show that it runs before the "
+            "model is sharded",
+            [at(end.why, end.location) for end in source.hooks_unsettled],
+        )
+    if source.hooks_unseen:
+        first = source.hooks_unseen[0]
+        return result(
+            "hook-bound",
+            "fail",
+            f"no class binds `{HOOK}`: {first.why}",
+            [at(end.why, end.location) for end in source.hooks_unseen],
+        )
+    setters = _functions_that_set_edges(context)
+    if setters:
+        names = ", ".join(f"`{name}`" for name, _ in setters)
+        return result(
+            "hook-bound",
+            "fail",
+            f"{names} sets prefetch edges, but no class binds it as `{HOOK}`: the runtime does not "
+            "call it",
+            [evidence for _, evidence in setters],
+        )
+    open_ends = [
+        end for cls in source.candidates if (end := context.inheritance_end(cls)) is not None
+    ]
+    if open_ends:
+        return result(
+            "hook-bound",
+            "unknown",
+            "no hook is bound in the recipe; whether its model inherits one is not known",
+            [at(end.why, end.location) for end in open_ends],
+        )
     evidence = [at("the top-level class", cls.location) for cls in source.candidates]
     return result(
         "hook-bound",
@@ -86,6 +148,20 @@ def _without_hook(context: Context) -> CheckResult:
         f"no class of the recipe binds `{HOOK}`: FSDP2's default prefetching is in charge",
         evidence,
     )
+
+
+def _functions_that_set_edges(context: Context) -> list[tuple[str, Evidence]]:
+    """Return the functions of the recipe's own modules that call one of FSDP2's setters."""
+    found = []
+    for path in context.own_modules():
+        for node in ast.walk(context.python.syntax(path)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and any(
+                isinstance(inner, ast.Attribute) and inner.attr in SETTERS.values()
+                for inner in ast.walk(node)
+            ):
+                where = Location(path=path, line=node.lineno)
+                found.append((node.name, at(f"`{node.name}` sets edges", where)))
+    return found
 
 
 def _problems(
@@ -111,10 +187,13 @@ def _problems(
     if hook.takes_model_alone is None:
         summary = f"what `{HOOK}` holds, {value}, is not followed to a function"
         return [("unknown", summary, evidence)]
-    early = _flag_set_early(context, cls, hook)
+    early = [
+        *(at(end.why, end.location) for end in context.source.flags_set_early),
+        *_flag_set_early(context, cls, hook),
+    ]
     if early:
         summary = (
-            f"`{hook.flag or _FLAG}` is set before the model is wrapped, so that the hook returns "
+            f"`{hook.guard.tests}` is set before the model is wrapped, so that the hook returns "
             "at once"
         )
         return [("fail", summary, [*early, *evidence])]
@@ -122,7 +201,9 @@ def _problems(
 
 
 def _flag_set_early(context: Context, cls: Symbol, hook: Hook) -> list[Evidence]:
-    flag = hook.flag or _FLAG
+    flag = hook.guard.tests
+    if flag is None:
+        return []
     found = []
     for name in context.ancestors(cls):
         definition = next(

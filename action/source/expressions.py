@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from action.records import Location
 from action.repository.python import Definition, External, ModuleRef, PythonTree, Target, Unresolved
 from action.repository.syntax import Function, Import, UnparsableError, dotted, statements
 from action.source.foreign import foreign_call
@@ -31,6 +32,22 @@ from action.source.values import (
 SHARDING = "parallelize_model"
 
 
+@dataclass(frozen=True)
+class Setting:
+    """An attribute that the followed code sets on an object or a class of the tree.
+
+    `settled` is false within a branch that may not be taken; `sharded` tells whether some model was
+    handed to sharding before.
+    """
+
+    holder: Instance | ClassValue
+    name: str
+    values: Values
+    location: Location
+    settled: bool
+    sharded: bool
+
+
 class Expressions(ABC):
     """Evaluates expressions; `sharded` collects what `parallelize_model` is given."""
 
@@ -38,6 +55,8 @@ class Expressions(ABC):
         self._python = python
         self.heap: Heap = {}
         self.sharded: list[Value] = []
+        self.settings: list[Setting] = []
+        self._open_branches = 0
         self._evaluating: set[int] = set()
 
     @abstractmethod
@@ -74,7 +93,13 @@ class Expressions(ABC):
             case ast.Lambda():
                 return (FunctionValue(frame.path, node, frame=frame),)
             case ast.Tuple(elts=elements) | ast.List(elts=elements):
-                return (Items(tuple(self.value(element, frame) for element in elements)),)
+                return self._listed(elements, frame)
+            case ast.BinOp(left=one, op=ast.Add(), right=other):
+                first, second = self.value(one, frame), self.value(other, frame)
+                if len(first) == len(second) == 1:
+                    match first[0], second[0]:
+                        case Items(items=before), Items(items=after):
+                            return (Items((*before, *after)),)
             case ast.Dict(keys=keys, values=entries):
                 pairs = zip(keys, entries, strict=True)
                 return (Table(tuple((_text(k), self.value(v, frame)) for k, v in pairs)),)
@@ -91,6 +116,18 @@ class Expressions(ABC):
             case _:
                 pass
         return (Unknown(frame.at(node), f"`{shown(node)}` is computed"),)
+
+    def _listed(self, elements: list[ast.expr], frame: Frame) -> Values:
+        items: list[Values] = []
+        for element in elements:
+            values = self.value(element, frame)
+            if not isinstance(element, ast.Starred):
+                items.append(values)
+            elif len(values) == 1 and isinstance(values[0], Items):
+                items += values[0].items
+            else:
+                return (Unknown(frame.at(element), f"`{shown(element)}` is unpacked at run time"),)
+        return (Items(tuple(items)),)
 
     def class_statement(self, node: ast.ClassDef, frame: Frame) -> Values:
         """Return the class that a statement within a function defines."""
@@ -112,6 +149,17 @@ class Expressions(ABC):
                 name = alias.asname or first
             target = self._python.imported(frame.path, imported)
             frame.names[name] = self._target(target, node, frame)
+
+    def _set_attribute(
+        self, holders: Values, name: str, values: Values, node: ast.AST, frame: Frame
+    ) -> None:
+        settled = not self._open_branches and len(holders) == 1
+        for holder in holders:
+            if isinstance(holder, Instance | ClassValue):
+                setting = Setting(holder, name, values, frame.at(node), settled, bool(self.sharded))
+                self.settings.append(setting)
+            if isinstance(holder, Instance):
+                self.heap[holder.cls.qualified, name] = values
 
     def _name(self, name: str, node: ast.AST, frame: Frame) -> Values:
         local = frame.get(name)
@@ -189,6 +237,8 @@ class Expressions(ABC):
                 return (Foreign(f"{outer}.{name}", holder.receiver),)
             case Instance(cls=cls) if name == "__class__":
                 return (ClassValue(cls),)
+            case ClassValue(cls=cls) if name == "__name__":
+                return (Constant(cls.name.rpartition(".")[2]),)
             case Instance(cls=cls) | ClassValue(cls=cls):
                 if isinstance(holder, Instance):
                     kept = self.heap.get((cls.qualified, name))
@@ -230,12 +280,12 @@ class Expressions(ABC):
                 return (Unknown(ancestor.location, ancestor.why),)
             elif isinstance(ancestor, External) and ancestor.name != "builtins.object":
                 if isinstance(holder, Instance):
-                    set_elsewhere = self._set_in_methods(holder, name, frame)
+                    set_elsewhere = self.set_by_methods(holder, name, frame)
                     if set_elsewhere is not None:
                         return set_elsewhere
                 return (Foreign(f"{ancestor.name}.{name}", holder),)
         if isinstance(holder, Instance):
-            set_elsewhere = self._set_in_methods(holder, name, frame)
+            set_elsewhere = self.set_by_methods(holder, name, frame)
             if set_elsewhere is not None:
                 return set_elsewhere
         why = f"`{shown(node)}` is set nowhere in the source of `{holder.cls.name}`"
@@ -276,7 +326,7 @@ class Expressions(ABC):
             return self._enter(method, {}, (), frame, node)
         return (method,)
 
-    def _set_in_methods(self, holder: Instance, name: str, frame: Frame) -> Values | None:
+    def set_by_methods(self, holder: Instance, name: str, frame: Frame) -> Values | None:
         """Return what the methods of a class set `self.name` to, run with unknown arguments."""
         found: list[Values] = []
         for owner in self._python.linearized(holder.cls):
@@ -285,13 +335,13 @@ class Expressions(ABC):
             assert isinstance(owner.node, ast.ClassDef)
             for method in owner.node.body:
                 if isinstance(method, ast.FunctionDef) and _sets(method, name):
-                    heap, sharded = self.heap, list(self.sharded)
+                    heap, sharded, settings = self.heap, list(self.sharded), list(self.settings)
                     self.heap = dict(heap)
                     self._enter(
                         FunctionValue(owner.path, method, holder, owner), {}, (), frame, method
                     )
                     found.append(self.heap.get((holder.cls.qualified, name), ()))
-                    self.heap, self.sharded = heap, sharded
+                    self.heap, self.sharded, self.settings = heap, sharded, settings
         values = union(found)
         useful = tuple(v for v in values if v != Constant(None))
         return useful or values or None
@@ -378,10 +428,18 @@ class Expressions(ABC):
                     return union([found, *positional[2:3]])
                 why = f"`{shown(call)}` looks an attribute up by a name known only at run time"
                 return (Unknown(frame.at(call), why),)
+            case Foreign(name="builtins.setattr") if len(positional) == 3:
+                for name in positional[1]:
+                    if isinstance(name, Constant):
+                        text = str(name.value)
+                        self._set_attribute(positional[0], text, positional[2], call, frame)
+                return (Constant(None),)
             case Foreign(name="builtins.type") if len(positional) == 1:
                 return tuple(
                     ClassValue(v.cls) if isinstance(v, Instance) else v for v in positional[0]
                 )
+            case Foreign(name="builtins.list" | "builtins.tuple") if len(positional) == 1:
+                return positional[0]
             case Foreign(name="functools.partial") if positional:
                 return positional[0]
             case Foreign():

@@ -229,11 +229,13 @@ class Follower(Expressions):
     def _branches(self, bodies: list[list[ast.stmt]], frame: Frame) -> bool:
         """Run each of some bodies from here; go on with what those that reach their end leave."""
         names, heap = frame.names, self.heap
+        self._open_branches += 1
         ends: list[tuple[dict[str, Values], Heap]] = []
         for body in bodies:
             frame.names, self.heap = dict(names), dict(heap)
             if self._run(body, frame):
                 ends.append((frame.names, self.heap))
+        self._open_branches -= 1
         frame.names = names
         merged = [end for end, _ in ends]
         for name in {name for end in merged for name in end}:
@@ -260,9 +262,7 @@ class Follower(Expressions):
                 why = f"`{ast.unparse(value)}` is unpacked at run time"
                 self._assign(value, (Unknown(frame.at(value), why),), frame)
             case ast.Attribute(value=owner, attr=name):
-                for holder in self.value(owner, frame):
-                    if isinstance(holder, Instance):
-                        self.heap[holder.cls.qualified, name] = values
+                self._set_attribute(self.value(owner, frame), name, values, target, frame)
             case _:
                 pass
 

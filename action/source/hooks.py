@@ -5,11 +5,29 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Set
 
-from action.records import ClassAttribute, Hook, Location
-from action.repository.python import Definition, PythonTree
-from action.repository.syntax import Function, dotted, statements
+from action.records import ClassAttribute, Hook, Location, Symbol
+from action.repository.python import Definition, External, PythonTree, Unresolved
+from action.repository.syntax import Function, UnparsableError, dotted, statements
+from action.source.follower import Follower
+from action.source.guard import read_guard
+from action.source.values import (
+    Constant,
+    Frame,
+    FunctionValue,
+    Instance,
+    Items,
+    Table,
+    Value,
+    Values,
+)
 
 HOOK = "APPLY_FSDP2_CUSTOM_PREFETCHING"
+
+# Decorators after which a function is still called with the arguments that it was written for.
+_KEEPING = (
+    "no_grad", "enable_grad", "inference_mode", "disable", "cache", "lru_cache", "override",
+    "no_type_check", "record_function",
+)  # fmt: skip
 
 
 def attributes_of(
@@ -20,97 +38,188 @@ def attributes_of(
         for binding in python.class_bindings(cls, name)[-1:]:
             if isinstance(binding.node, ast.AST):
                 at = Location(path=cls.path, line=binding.line)
-                yield _attribute(name, cls, at, binding.node), binding.node
+                yield attribute_record(name, cls, at, binding.node), binding.node
 
 
 def late_bindings(
     python: PythonTree, path: str, names: tuple[str, ...]
 ) -> Iterator[tuple[ClassAttribute, ast.AST]]:
-    """Yield attributes set on a class after its body: `Model.NAME = value` at module level."""
+    """Yield attributes set on a class after its body, at module level.
+
+    `Model.NAME = value`, or `setattr(Model, "NAME", value)`.
+    """
     for statement in statements(python.syntax(path).body):
-        if not isinstance(statement, ast.Assign):
-            continue
-        for target in statement.targets:
-            if isinstance(target, ast.Attribute) and target.attr in names:
-                owner = dotted(target.value)
-                cls = python.resolve(path, owner) if owner is not None else None
-                if isinstance(cls, Definition) and cls.is_class:
-                    at = Location(path=path, line=statement.lineno)
-                    yield _attribute(target.attr, cls, at, statement.value), statement.value
+        for holder, name, value in set_attributes(statement):
+            owner = dotted(holder) if name in names else None
+            target = python.resolve(path, owner) if owner is not None else None
+            if isinstance(target, Definition) and target.is_class:
+                at = Location(path=path, line=statement.lineno)
+                yield attribute_record(name, target, at, value), value
 
 
-def read_hook(python: PythonTree, attribute: ClassAttribute, node: ast.AST) -> Hook:
-    """Return what is known of a binding of the hook."""
+def set_attributes(statement: ast.AST) -> Iterator[tuple[ast.expr, str, ast.expr]]:
+    """Yield (object, attribute, value) for what a statement sets on an object."""
+    match statement:
+        case ast.Assign(targets=targets, value=value):
+            for target in targets:
+                if isinstance(target, ast.Attribute):
+                    yield target.value, target.attr, value
+        case ast.AnnAssign(
+            target=ast.Attribute(value=holder, attr=name), value=ast.expr() as value
+        ):
+            yield holder, name, value
+        case ast.Expr(
+            value=ast.Call(
+                func=ast.Name(id="setattr"), args=[holder, ast.Constant(value=str(name)), value]
+            )
+        ):
+            yield holder, name, value
+        case _:
+            pass
+
+
+def attribute_record(
+    name: str, cls: Definition, location: Location, value: ast.AST
+) -> ClassAttribute:
+    """Return the record of an attribute bound on a class."""
+    if isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        text = value.name
+    else:
+        text = ast.unparse(value)
+    text = " ".join(text.split())
+    shown = text if len(text) <= 120 else f"{text[:119]}…"
+    return ClassAttribute(name=name, owner=cls.symbol, location=location, value=shown)
+
+
+def read_hook(
+    python: PythonTree, attribute: ClassAttribute, node: ast.AST, cls: Definition | None = None
+) -> Hook:
+    """Return what is known of a binding of the hook; `cls` is the class whose body binds it."""
     path = attribute.location.path
+    if isinstance(node, ast.Name) and cls is not None:
+        # In a class body, a name defined there comes before the module's.
+        for binding in python.class_bindings(cls, node.id)[-1:]:
+            if isinstance(binding.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                node = binding.node
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        name = f"{attribute.owner.name.removeprefix(f'{python.module_name(path)}.')}.{node.name}"
-        function = Definition(path, python.module_name(path), name, node)
         decorators = {dotted(decorator) for decorator in node.decorator_list}
         for kind in ("staticmethod", "classmethod"):
             if kind in decorators:
-                return _hook(attribute, function, kind)
+                return _function_hook(python, attribute, path, node, kind)
         if decorators & {"property", "functools.cached_property", "cached_property"}:
-            return Hook(binding=attribute, function=function.symbol, kind="not callable")
-        return _hook(attribute, function, "method" if not decorators else "unknown")
-    if isinstance(node, ast.Lambda):
-        return Hook(binding=attribute, kind="lambda", takes_model_alone=_accepts(node.args, 1))
-    if isinstance(node, ast.Constant | ast.List | ast.Tuple | ast.Dict | ast.Set | ast.JoinedStr):
-        return Hook(binding=attribute, kind="not callable")
-    if isinstance(node, ast.Call):
-        return _called(python, attribute, node)
-    value = dotted(node) if isinstance(node, ast.expr) else None
-    target = python.resolve(path, value) if value is not None else None
-    if isinstance(target, Definition):
-        if target.is_function:
-            return _hook(attribute, target, "function")
-        if isinstance(target.node, ast.Lambda):
-            accepts = _accepts(target.node.args, 1)
+            return Hook(
+                binding=attribute, function=_symbol(python, path, node), kind="not callable"
+            )
+        return _function_hook(python, attribute, path, node, "method")
+    if isinstance(node, ast.Call) and node.args and dotted(node.func) is not None:
+        wrapper = (dotted(node.func) or "").split(".")[-1]
+        if wrapper in ("staticmethod", "classmethod", "partial"):
+            inner = _one(Follower(python).value(node.args[0], Frame(path)))
+            if not (isinstance(inner, FunctionValue) and not isinstance(inner.node, ast.Lambda)):
+                return Hook(binding=attribute)
+            if wrapper != "partial":
+                return _function_hook(python, attribute, inner.path, inner.node, wrapper)
+            given = {keyword.arg for keyword in node.keywords}
+            count = len(node.args) - 1
+            accepts = None if None in given else _accepts(inner.node.args, 1 + count, given)
+            return _function_hook(
+                python, attribute, inner.path, inner.node, "partial", accepts=accepts
+            )
+    if isinstance(node, ast.expr):
+        return _value_hook(python, attribute, Follower(python).value(node, Frame(path)))
+    return Hook(binding=attribute)
+
+
+def _value_hook(python: PythonTree, attribute: ClassAttribute, values: Values) -> Hook:
+    match _one(values):
+        case FunctionValue(path=path, node=ast.Lambda() as node):
+            accepts = _accepts(node.args, 1)
             return Hook(binding=attribute, kind="lambda", takes_model_alone=accepts)
-        if isinstance(target.node, ast.Constant):
-            return Hook(binding=attribute, function=target.symbol, kind="not callable")
-    return Hook(binding=attribute)
+        case FunctionValue(path=path, node=node) if not isinstance(node, ast.Lambda):
+            return _function_hook(python, attribute, path, node, "function")
+        case Constant() | Items() | Table():
+            return Hook(binding=attribute, kind="not callable")
+        case Instance(cls=cls):
+            return _object_hook(python, attribute, cls)
+        case _:
+            return Hook(binding=attribute)
 
 
-def _called(python: PythonTree, attribute: ClassAttribute, node: ast.Call) -> Hook:
-    """`staticmethod(f)`, `classmethod(f)`, `functools.partial(f, …)`, or some other call."""
-    wrapper = dotted(node.func)
-    path = attribute.location.path
-    name = dotted(node.args[0]) if node.args else None
-    target = python.resolve(path, name) if name is not None else None
-    if not (isinstance(target, Definition) and target.is_function) or wrapper is None:
-        return Hook(binding=attribute)
-    if wrapper in ("staticmethod", "classmethod"):
-        return _hook(attribute, target, wrapper)
-    if wrapper.split(".")[-1] == "partial":
-        assert isinstance(target.node, ast.FunctionDef | ast.AsyncFunctionDef)
-        given = {keyword.arg for keyword in node.keywords}
-        accepts = None if None in given else _accepts(target.node.args, len(node.args), given)
-        return _hook(attribute, target, "partial", accepts=accepts)
-    return Hook(binding=attribute)
+def _object_hook(python: PythonTree, attribute: ClassAttribute, cls: Definition) -> Hook:
+    """An object is called through `__call__` of its class."""
+    for ancestor in python.linearized(cls):
+        if isinstance(ancestor, Definition):
+            for binding in python.class_bindings(ancestor, "__call__")[-1:]:
+                if isinstance(binding.node, ast.FunctionDef):
+                    accepts = _accepts(binding.node.args, 2)
+                    return _function_hook(
+                        python, attribute, ancestor.path, binding.node, "object", accepts=accepts
+                    )
+        elif isinstance(ancestor, Unresolved) or (
+            isinstance(ancestor, External) and ancestor.name != "builtins.object"
+        ):
+            return Hook(binding=attribute)
+    return Hook(binding=attribute, kind="not callable")
 
 
-def _hook(
-    attribute: ClassAttribute, function: Definition, kind: str, *, accepts: bool | None = None
+def _one(values: Values) -> Value | None:
+    return values[0] if len(values) == 1 else None
+
+
+def _function_hook(
+    python: PythonTree,
+    attribute: ClassAttribute,
+    path: str,
+    node: Function,
+    kind: str,
+    *,
+    accepts: bool | None = None,
 ) -> Hook:
-    node = function.node
-    assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     if kind in ("function", "method", "staticmethod"):
         accepts = _accepts(node.args, 1)
     elif kind == "classmethod":
         accepts = _accepts(node.args, 2)
-    checks, sets, flag = _flag(function.path, node)
+    changing = [d for d in node.decorator_list if not _keeps(d)]
+    if changing:
+        accepts = None
     return Hook.model_validate(
         {
             "binding": attribute,
-            "function": function.symbol,
-            "kind": kind,
+            "function": _symbol(python, path, node),
+            "kind": "unknown" if changing else kind,
             "parameters": tuple(a.arg for a in (*node.args.posonlyargs, *node.args.args)),
             "takes_model_alone": accepts,
-            "flag": flag,
-            "checks_flag": checks,
-            "sets_flag": sets,
+            "guard": read_guard(python, path, node),
         }
     )
+
+
+def _keeps(decorator: ast.expr) -> bool:
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    name = (dotted(called) or "").split(".")[-1]
+    return name in ("staticmethod", "classmethod", *_KEEPING)
+
+
+def _symbol(python: PythonTree, path: str, node: Function) -> Symbol:
+    name = _qualified(python.syntax(path), node) or node.name
+    return Definition(path, python.module_name(path), name, node).symbol
+
+
+def _qualified(root: ast.AST, node: ast.AST, prefix: str = "") -> str | None:
+    """Return a function's name within its module, the classes and functions around it included."""
+    for child in ast.iter_child_nodes(root):
+        name = getattr(child, "name", "")
+        if child is node:
+            return f"{prefix}{name}"
+        inner = prefix
+        if isinstance(child, ast.ClassDef):
+            inner = f"{prefix}{name}."
+        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            inner = f"{prefix}{name}.<locals>."
+        found = _qualified(child, node, inner)
+        if found is not None:
+            return found
+    return None
 
 
 def _accepts(
@@ -120,66 +229,26 @@ def _accepts(
     names = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
     required = names[: len(names) - len(arguments.defaults)]
     missing = [name for name in required[positional:] if name not in given]
+    twice = [name for name in names[:positional] if name in given]
     keywords = [
         a.arg
         for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
         if default is None and a.arg not in given
     ]
     fits = positional <= len(names) or arguments.vararg is not None
-    return fits and not missing and not keywords
+    return fits and not missing and not keywords and not twice
 
 
-def _flag(path: str, node: Function) -> tuple[Location | None, Location | None, str | None]:
-    """Return where a hook tests and sets its flag on the model, and the flag's name."""
-    checks = dict(_checks(node))
-    sets = dict(_sets(node))
-    shared = [name for name in checks if name in sets]
-    name = next(iter([*shared, *checks, *sets]), None)
-    if name is None:
-        return None, None, None
-
-    def at(line: int | None) -> Location | None:
-        return None if line is None else Location(path=path, line=line)
-
-    return at(checks.get(name)), at(sets.get(name)), name
-
-
-def _checks(node: Function) -> Iterator[tuple[str, int]]:
-    for statement in statements(node.body):
-        if not isinstance(statement, ast.If):
+def stray_hooks(python: PythonTree, path: str) -> Iterator[tuple[ast.expr, Location]]:
+    """Yield (object, place) wherever a function or method of a file sets the hook on something."""
+    try:
+        root = python.syntax(path)
+    except UnparsableError:
+        return
+    outside = set(statements(root.body))
+    for node in ast.walk(root):
+        if node in outside:
             continue
-        for inner in ast.walk(statement.test):
-            match inner:
-                case ast.Call(func=ast.Name(id="getattr" | "hasattr"), args=args) if len(args) > 1:
-                    if isinstance(args[1], ast.Constant) and isinstance(args[1].value, str):
-                        yield args[1].value, statement.lineno
-                case ast.Attribute(attr=name) if "config" in name and name.startswith("_"):
-                    yield name, statement.lineno
-                case _:
-                    pass
-
-
-def _sets(node: Function) -> Iterator[tuple[str, int]]:
-    for statement in statements(node.body):
-        match statement:
-            case ast.Assign(targets=[ast.Attribute(attr=name)], value=ast.Constant(value=True)):
-                yield name, statement.lineno
-            case ast.Expr(
-                value=ast.Call(
-                    func=ast.Name(id="setattr"),
-                    args=[_, ast.Constant(value=str(name)), ast.Constant(value=True)],
-                )
-            ):
-                yield name, statement.lineno
-            case _:
-                pass
-
-
-def _attribute(name: str, cls: Definition, location: Location, value: ast.AST) -> ClassAttribute:
-    if isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        text = value.name
-    else:
-        text = ast.unparse(value)
-    text = " ".join(text.split())
-    shown = text if len(text) <= 120 else f"{text[:119]}…"
-    return ClassAttribute(name=name, owner=cls.symbol, location=location, value=shown)
+        for holder, name, _ in set_attributes(node):
+            if name == HOOK:
+                yield holder, Location(path=path, line=getattr(node, "lineno", None))

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from action.records import (
-    ClassAttribute,
-    Hook,
-    Location,
-    RecipeSource,
-    TrailEnd,
-    WrapTarget,
-)
-from action.repository.python import Definition, External, PythonTree, Unresolved
+from action.records import ClassAttribute, Hook, Location, RecipeSource, TrailEnd
+from action.repository.python import Definition, PythonTree
 from action.repository.syntax import UnparsableError, dotted
 from action.repository.tree import Tree
 from action.repository.yaml_file import Entry, read_yaml
+from action.source.engines import find_engines, imported_modules
+from action.source.expressions import Setting
 from action.source.follower import Follower
-from action.source.hooks import HOOK, attributes_of, late_bindings, read_hook
-from action.source.reachable import reachable_classes
-from action.source.values import Instance, Unknown
+from action.source.hooks import (
+    HOOK,
+    attribute_record,
+    attributes_of,
+    late_bindings,
+    read_hook,
+    set_attributes,
+    stray_hooks,
+)
+from action.source.targets import TARGET_LIST, read_targets
+from action.source.values import ClassValue, Constant, Instance, Unknown, Value
 
-TARGET_LIST = "_no_split_modules"
 TP_ATTRIBUTES = ("TP_MODULE_CONFIG", "TP_MODULE_POSTPROCESSORS")
 _ATTRIBUTES = (TARGET_LIST, *TP_ATTRIBUTES)
-_TARGET_KEY = re.compile(
-    r"^parallel\.backend_kwargs\.fsdp2\.(target_classes|high_precision_modules)(\[\d+\])?$"
-)
 
 
 def read_recipe(tree: Tree, python: PythonTree, name: str, path: str) -> RecipeSource:
@@ -38,33 +37,46 @@ def read_recipe(tree: Tree, python: PythonTree, name: str, path: str) -> RecipeS
     """
     problems: list[TrailEnd] = []
     configs = dict(_configs(tree, path, problems))
-    modules = _modules(tree, python, path, problems)
-    engine, engine_at, ends = _engine(python, modules, configs, path)
-    follower = Follower(python)
-    values = follower.prepared_model(engine) if engine is not None else ()
-    found = tuple(dict.fromkeys(v for v in values if isinstance(v, Instance)))
+    modules = _modules(python, path, problems)
+    engines, named_at, missing = find_engines(python, modules, configs, path)
+    trail: list[Location] = [*named_at]
+    values: dict[Value, None] = {}
+    settings: list[Setting] = []
+    for engine in engines:
+        follower = Follower(python)
+        values |= dict.fromkeys(follower.prepared_model(engine))
+        trail += [engine.location, *follower.trail]
+        settings += follower.settings
+    models = [value for value in values if isinstance(value, Instance)]
+    ends = [*missing]
     ends += [TrailEnd(location=v.location, why=v.why) for v in values if isinstance(v, Unknown)]
-    candidates = tuple(dict.fromkeys(value.cls for value in found))
-    hidden = tuple(
-        TrailEnd(location=location, why=why) for value in found for location, why in value.hidden
-    )
+    candidates = tuple(dict.fromkeys(model.cls for model in models))
+    hidden = [
+        TrailEnd(location=location, why=why) for model in models for location, why in model.hidden
+    ]
+    classes = tuple(cls for module in modules for cls in python.classes(module))
+    imported = imported_modules(python, [*{e.path for e in engines}, *{c.path for c in candidates}])
+    bindings = _Bindings(python, modules, imported, candidates, settings)
+    hooks, unseen, unsettled = bindings.hooks()
+    targets, targets_end = read_targets(python, candidates, configs, classes)
     top = candidates[0] if len(candidates) == 1 and not ends else None
-    classes = [cls for module in modules for cls in python.classes(module)]
-    hooks, attributes = _bindings(python, modules, classes, candidates)
-    targets, targets_end = _targets(python, candidates, configs, classes)
     return RecipeSource(
         name=name,
         path=path,
         configs=tuple(configs),
-        engine=engine.symbol if engine is not None else None,
+        engine=engines[0].symbol if len(engines) == 1 else None,
         top_level_class=top.symbol if top is not None else None,
         candidates=tuple(cls.symbol for cls in candidates),
-        hidden_by=hidden,
-        trail=tuple(dict.fromkeys([*engine_at, *follower.trail])),
+        hidden_by=tuple(dict.fromkeys(hidden)),
+        sometimes_hidden=any(m.hidden for m in models) and not all(m.hidden for m in models),
+        trail=tuple(dict.fromkeys(trail)),
         trail_ends=tuple(dict.fromkeys(ends)),
         model_classes=tuple(c.symbol for c in classes if python.is_module_class(c) is not False),
         hooks=hooks,
-        attributes=attributes,
+        hooks_unseen=unseen,
+        hooks_unsettled=unsettled,
+        flags_set_early=_flags_set_early(hooks, settings),
+        attributes=bindings.attributes(),
         targets=targets,
         targets_end=targets_end,
         problems=tuple(problems),
@@ -85,9 +97,7 @@ def _configs(
             problems.append(TrailEnd(location=Location(path=file), why="it is too large"))
 
 
-def _modules(
-    tree: Tree, python: PythonTree, path: str, problems: list[TrailEnd]
-) -> tuple[str, ...]:
+def _modules(python: PythonTree, path: str, problems: list[TrailEnd]) -> tuple[str, ...]:
     """Return the recipe's own modules that can be parsed, tests left out."""
     found = []
     for file in python.paths:
@@ -103,163 +113,129 @@ def _modules(
     return tuple(found)
 
 
-def _engine(
-    python: PythonTree,
-    modules: tuple[str, ...],
-    configs: dict[str, dict[str, Entry]],
-    path: str,
-) -> tuple[Definition | None, list[Location], list[TrailEnd]]:
-    """Return the engine's class, where it is named, and where the trail ends."""
-    named = {
-        str(entries["engine"].value): Location(path=file, line=entries["engine"].line)
-        for file, entries in reversed(configs.items())
-        if "engine" in entries
-    }
-    found: dict[str, Definition] = {}
-    ends: list[TrailEnd] = []
-    for name, where in named.items():
-        target = _registered(python, modules, name) or _by_path(python, name)
-        if isinstance(target, Definition):
-            found[target.qualified] = target
+@dataclass(frozen=True)
+class _Bindings:
+    """Where the recipe's code, and the ancestors of its models, bind runtime attributes."""
+
+    python: PythonTree
+    modules: tuple[str, ...]
+    imported: tuple[str, ...]
+    candidates: tuple[Definition, ...]
+    settings: list[Setting]
+
+    def attributes(self) -> tuple[ClassAttribute, ...]:
+        """Return the TP attributes and lists of wrap targets."""
+        found = [
+            a for cls in self._classes() for a, _ in attributes_of(self.python, cls, _ATTRIBUTES)
+        ]
+        for path in self._paths():
+            found += [a for a, _ in late_bindings(self.python, path, _ATTRIBUTES)]
+        return tuple(found)
+
+    def hooks(self) -> tuple[tuple[Hook, ...], tuple[TrailEnd, ...], tuple[TrailEnd, ...]]:
+        """Return the hooks on classes, those that the runtime never sees, and the unsettled."""
+        hooks: list[Hook] = []
+        unseen: dict[Location, str] = {}
+        unsettled: dict[Location, str] = {}
+        for cls in self._classes():
+            for attribute, node in attributes_of(self.python, cls, (HOOK,)):
+                hooks.append(read_hook(self.python, attribute, node, cls))
+        for path in self._paths():
+            for attribute, node in late_bindings(self.python, path, (HOOK,)):
+                if path in self.imported or not self.candidates:
+                    hooks.append(read_hook(self.python, attribute, node))
+                else:
+                    why = f"it is bound in {path}, which neither the engine nor the model imports"
+                    unsettled[attribute.location] = why
+        for setting in self.settings:
+            if setting.name == HOOK:
+                self._followed(setting, hooks, unseen, unsettled)
+        known = {hook.binding.location for hook in hooks} | unseen.keys() | unsettled.keys()
+        for path in self._paths():
+            for holder, location in stray_hooks(self.python, path):
+                if location in known:
+                    continue
+                if self._is_self_of_model(path, holder, location):
+                    unseen[location] = "it is set on the object, and the runtime asks its class"
+                else:
+                    unsettled[location] = "it is set by code that may not run before sharding"
+        return tuple(hooks), _ends(unseen), _ends(unsettled)
+
+    def _followed(
+        self,
+        setting: Setting,
+        hooks: list[Hook],
+        unseen: dict[Location, str],
+        unsettled: dict[Location, str],
+    ) -> None:
+        where = setting.location
+        if isinstance(setting.holder, Instance):
+            unseen[where] = "it is set on the object, and the runtime asks its class"
+        elif setting.sharded:
+            unseen[where] = "it is set after the model was sharded, when the runtime has asked"
+        elif not setting.settled:
+            unsettled[where] = "it is set in a branch that may not be taken"
         else:
-            why = f"no class of the recipe is registered as the engine `{name}`"
-            ends.append(TrailEnd(location=where, why=why))
-    if not named:
-        for cls in (cls for module in modules for cls in python.classes(module)):
-            if python.class_bindings(cls, "prepare_model"):
-                found[cls.qualified] = cls
-    if len(found) > 1:
-        names = ", ".join(f"`{cls.name}`" for cls in found.values())
-        first = next(iter(found.values()))
-        ends.append(TrailEnd(location=first.location, why=f"there are several engines: {names}"))
-    if not found and not ends:
-        where = Location(path=next(iter(modules), path))
-        why = "no config names an engine, and no class has a `prepare_model()`"
-        ends.append(TrailEnd(location=where, why=why))
-    return next(iter(found.values()), None), list(named.values()), ends
+            node = self._value_at(where)
+            if node is not None:
+                attribute = attribute_record(HOOK, setting.holder.cls, where, node)
+                hooks.append(read_hook(self.python, attribute, node))
 
-
-def _registered(python: PythonTree, modules: tuple[str, ...], name: str) -> Definition | None:
-    for module in modules:
-        for cls in python.classes(module):
-            assert isinstance(cls.node, ast.ClassDef)
-            for decorator in cls.node.decorator_list:
-                if isinstance(decorator, ast.Call) and any(
-                    isinstance(argument, ast.Constant) and argument.value == name
-                    for argument in (*decorator.args, *(k.value for k in decorator.keywords))
-                ):
-                    return cls
-    return None
-
-
-def _by_path(python: PythonTree, name: str) -> Definition | None:
-    module, _, cls = name.replace(":", ".").rpartition(".")
-    path = python.module_path(module) if module else None
-    if path is None:
+    def _value_at(self, where: Location) -> ast.expr | None:
+        for node in ast.walk(self.python.syntax(where.path)):
+            if getattr(node, "lineno", None) == where.line:
+                for _, name, value in set_attributes(node):
+                    if name == HOOK:
+                        return value
         return None
-    try:
-        target = python.resolve(path, cls)
-    except UnparsableError:
-        return None
-    return target if isinstance(target, Definition) and target.is_class else None
 
-
-def _bindings(
-    python: PythonTree,
-    modules: tuple[str, ...],
-    classes: list[Definition],
-    candidates: tuple[Definition, ...],
-) -> tuple[tuple[Hook, ...], tuple[ClassAttribute, ...]]:
-    """Return the hooks and attributes of the recipe's classes and of the candidates' ancestors."""
-    inherited = [
-        ancestor
-        for cls in candidates
-        for ancestor in python.linearized(cls)
-        if isinstance(ancestor, Definition)
-    ]
-    hooks: list[Hook] = []
-    attributes: list[ClassAttribute] = []
-    for cls in dict.fromkeys([*classes, *inherited]):
-        hooks += [read_hook(python, a, node) for a, node in attributes_of(python, cls, (HOOK,))]
-        attributes += [a for a, _ in attributes_of(python, cls, _ATTRIBUTES)]
-    for module in dict.fromkeys([*modules, *(cls.path for cls in inherited)]):
-        hooks += [read_hook(python, a, node) for a, node in late_bindings(python, module, (HOOK,))]
-        attributes += [a for a, _ in late_bindings(python, module, _ATTRIBUTES)]
-    return tuple(hooks), tuple(attributes)
-
-
-def _targets(
-    python: PythonTree,
-    candidates: tuple[Definition, ...],
-    configs: dict[str, dict[str, Entry]],
-    classes: list[Definition],
-) -> tuple[tuple[WrapTarget, ...], TrailEnd | None]:
-    reach = reachable_classes(python, candidates or tuple(classes))
-    targets: list[WrapTarget] = []
-    end: TrailEnd | None = None
-
-    def add(name: str, where: Location, origin: str) -> None:
-        targets.append(
-            WrapTarget.model_validate(
-                {
-                    "class_name": name,
-                    "named_at": where,
-                    "origin": origin,
-                    "matches": reach.matches(name),
-                    "may_match_outside": reach.outside is not None,
-                }
-            )
-        )
-
-    for cls in candidates:
-        names, problem = _listed(python, cls)
-        end = end or problem
-        for name, where in names:
-            add(name, where, TARGET_LIST)
-    for file, entries in configs.items():
-        for key, entry in entries.items():
-            match = _TARGET_KEY.match(key)
-            if match and entry.value not in ("[]", None):
-                add(str(entry.value), Location(path=file, line=entry.line), match[1])
-    return tuple(dict.fromkeys(targets)), end
-
-
-def _listed(
-    python: PythonTree, cls: Definition
-) -> tuple[list[tuple[str, Location]], TrailEnd | None]:
-    """Return the names in a class's `_no_split_modules`, own or inherited."""
-    for ancestor in python.linearized(cls):
-        if isinstance(ancestor, Definition):
-            for attribute, node in attributes_of(python, ancestor, (TARGET_LIST,)):
-                return _names_in(python, attribute.location, node)
-        elif isinstance(ancestor, External):
-            if ancestor.name.startswith(("torch.nn.", "builtins.", "typing.", "abc.")):
+    def _is_self_of_model(self, path: str, holder: ast.expr, location: Location) -> bool:
+        """Tell whether `holder` is the `self` of a method of a model class."""
+        for cls in self.python.classes(path):
+            if self.python.is_module_class(cls) is False:
                 continue
-            why = f"`{TARGET_LIST}` may be inherited from `{ancestor.name}`"
-            return [], TrailEnd(location=cls.location, why=why)
-        elif isinstance(ancestor, Unresolved):
-            return [], TrailEnd(location=ancestor.location, why=ancestor.why)
-    return [], None
+            assert isinstance(cls.node, ast.ClassDef)
+            for method in cls.node.body:
+                if isinstance(method, ast.FunctionDef) and not method.decorator_list:
+                    own = next(iter(method.args.posonlyargs + method.args.args), None)
+                    end = method.end_lineno or method.lineno
+                    if (
+                        own is not None
+                        and dotted(holder) == own.arg
+                        and method.lineno <= (location.line or 0) <= end
+                    ):
+                        return True
+        return False
+
+    def _classes(self) -> tuple[Definition, ...]:
+        own = [cls for module in self.modules for cls in self.python.classes(module)]
+        return tuple(dict.fromkeys([*own, *self._ancestors()]))
+
+    def _paths(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys([*self.modules, *(cls.path for cls in self._ancestors())]))
+
+    def _ancestors(self) -> list[Definition]:
+        return [
+            ancestor
+            for cls in self.candidates
+            for ancestor in self.python.linearized(cls)
+            if isinstance(ancestor, Definition)
+        ]
 
 
-def _names_in(
-    python: PythonTree, where: Location, node: ast.AST
-) -> tuple[list[tuple[str, Location]], TrailEnd | None]:
-    if isinstance(node, ast.Name):
-        target = python.resolve(where.path, node.id)
-        node = target.node if isinstance(target, Definition) else node
-    names: list[tuple[str, Location]] = []
-    if isinstance(node, ast.List | ast.Tuple | ast.Set):
-        for element in node.elts:
-            if isinstance(element, ast.Constant) and isinstance(element.value, str):
-                names.append((element.value, Location(path=where.path, line=element.lineno)))
-            elif isinstance(element, ast.Attribute) and element.attr == "__name__":
-                name = (dotted(element.value) or "").rpartition(".")[2]
-                names.append((name, Location(path=where.path, line=element.lineno)))
-            else:
-                why = f"`{TARGET_LIST}` holds `{ast.unparse(element)}`, which is computed"
-                return names, TrailEnd(location=where, why=why)
-        return names, None
-    if isinstance(node, ast.Constant) and node.value is None:
-        return [], None
-    return [], TrailEnd(location=where, why=f"`{TARGET_LIST}` is computed")
+def _flags_set_early(hooks: tuple[Hook, ...], settings: list[Setting]) -> tuple[TrailEnd, ...]:
+    flags = {hook.guard.tests for hook in hooks if hook.guard.tests is not None}
+    early = {
+        setting.location: f"`{setting.name}` is set here"
+        for setting in settings
+        if setting.name in flags
+        and setting.settled
+        and not setting.sharded
+        and not isinstance(setting.holder, ClassValue)
+        and all(isinstance(v, Constant) and v.value for v in setting.values)
+    }
+    return _ends(early)
+
+
+def _ends(reasons: dict[Location, str]) -> tuple[TrailEnd, ...]:
+    return tuple(TrailEnd(location=location, why=why) for location, why in reasons.items())

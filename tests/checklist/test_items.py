@@ -12,6 +12,9 @@ BINDING = "    APPLY_FSDP2_CUSTOM_PREFETCHING = apply_prefetching\n"
 BUILD = "model = Toy(self.config.model.dim)"
 MODEL_PY = "recipes/toy/model.py"
 ENGINE_PY = "recipes/toy/engine.py"
+WITHOUT_HOOK = (
+    MODEL[: MODEL.index("def apply_prefetching")] + MODEL[MODEL.index("class Toy") :]
+).replace(BINDING, "")
 
 
 def with_model(*pairs: tuple[str, str], **files: str) -> Recipe:
@@ -175,12 +178,21 @@ class TestHookBound:
         assert recipe.check("hook-bound").verdict == "pass"
 
     def test_no_hook_at_all(self):
-        result = with_model((BINDING, "")).check("hook-bound")
+        result = Recipe({MODEL_PY: WITHOUT_HOOK}).check("hook-bound")
         assert (result.verdict, result.summary) == (
             "not applicable",
             "no class of the recipe binds `APPLY_FSDP2_CUSTOM_PREFETCHING`: FSDP2's default "
             "prefetching is in charge",
         )
+
+    def test_a_function_that_sets_edges_and_is_bound_nowhere(self):
+        result = with_model((BINDING, "")).check("hook-bound")
+        assert (result.verdict, result.summary) == (
+            "fail",
+            "`apply_prefetching` sets prefetch edges, but no class binds it as "
+            "`APPLY_FSDP2_CUSTOM_PREFETCHING`: the runtime does not call it",
+        )
+        assert result.evidence[0].location == Location(path=MODEL_PY, line=10)
 
     def test_a_trail_that_ends_is_unknown_and_says_where(self):
         recipe = with_engine((BUILD, "model = MODELS[self.config.name](1)"))
@@ -337,7 +349,13 @@ class TestIdempotent:
         "no flag": (((FLAG_SET, ""), (FLAG_TEST, "")), "unknown"),
         "set in a branch": (((FLAG_SET, "\n    if model.training:\n"
                               "        model._fsdp2_prefetching_configured = True\n"),), "unknown"),
-        "set on another object": ((("    model._fsdp2", "    model.blocks._fsdp2"),), "unknown"),
+        "set on another object": ((("    model._fsdp2", "    model.blocks._fsdp2"),), "fail"),
+        "set on what may be another object": (
+            (("    model._fsdp2", "    root = unwrap(model)\n    root._fsdp2"),), "unknown"
+        ),
+        "set under a second name": (
+            (("    model._fsdp2", "    root = model\n    root._fsdp2"),), "pass"
+        ),
         "a return on the way": (((FLAG_SET, "\n    if not model.training:\n        return\n"
                                   + FLAG_SET),), "unknown"),
     }  # fmt: skip

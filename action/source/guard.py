@@ -1,0 +1,395 @@
+"""How a hook keeps a second call from doing anything: the flag, on every way through the function.
+
+The function's statements are walked with what is known on the way: whether the flag was found
+unset, whether an edge was set, whether the flag was set since.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from action.records import Guard, Location
+from action.repository.python import Definition, PythonTree
+from action.repository.syntax import Function, UnparsableError, dotted, statements
+
+SETTERS = ("set_modules_to_forward_prefetch", "set_modules_to_backward_prefetch")
+_LOOKS_LIKE_A_FLAG = re.compile(r"prefetch|configured|installed|applied|done|initiali[sz]ed|_set$")
+_DEEPEST = 4
+"""Functions looked into for the setters, from the hook on."""
+
+
+@dataclass(frozen=True)
+class _Flag:
+    """A flag as written: the object that it stands on, and its name."""
+
+    owner: str
+    name: str
+
+
+@dataclass(frozen=True)
+class _State:
+    flag: Literal["unset", "set", "not tested"] = "not tested"
+    edges: bool = False
+    marked: bool = False
+
+
+@dataclass(frozen=True)
+class _Test:
+    """An `if` on the flag; `when_set` tells which outcome of the test means that it is set."""
+
+    flag: _Flag
+    line: int
+    when_set: bool
+    exact: bool = True
+    """False when the other outcome leaves the flag open, as in `if done and quiet:`."""
+
+
+def read_guard(python: PythonTree, path: str, function: Function) -> Guard:
+    """Return how a hook guards against a second call."""
+    path, function = _delegate(python, path, function)
+    return _Reader(python, path, function).guard()
+
+
+def sets_edges(python: PythonTree, path: str, node: ast.AST, depth: int = 0) -> bool:
+    """Tell whether code calls one of FSDP2's setters, itself or through functions of the tree."""
+    for inner in ast.walk(node):
+        if getattr(inner, "attr", getattr(inner, "value", None)) in SETTERS:
+            return True
+        if isinstance(inner, ast.Call) and depth < _DEEPEST:
+            called = _function(python, path, inner)
+            if (
+                called is not None
+                and called.node is not node
+                and sets_edges(python, called.path, called.node, depth + 1)
+            ):
+                return True
+    return False
+
+
+class _Reader:
+    def __init__(self, python: PythonTree, path: str, function: Function) -> None:
+        self._python = python
+        self._path = path
+        self._function = function
+        # Second names for an object: `root = model`.
+        self._names = {
+            s.targets[0].id: s.value
+            for s in statements(function.body)
+            if isinstance(s, ast.Assign)
+            and isinstance(s.targets[0], ast.Name)
+            and dotted(s.value) is not None
+        }
+        self._tests = list(self._all_tests())
+        self._sets = list(self._all_sets())
+        self._flag = self._choose()
+        self._exits: list[tuple[_State, int]] = []
+        self._trouble: dict[str, int] = {}
+
+    def guard(self) -> Guard:
+        """Walk the function and return what was seen."""
+        test = next((t for t in self._tests if self._is_flag(t.flag)), None)
+        mark = next((m for m in self._sets if self._is_flag(m[0])), None)
+        other = next((m for m in self._sets if _LOOKS_LIKE_A_FLAG.search(m[0].name)), None)
+        end = self._function.end_lineno or self._function.lineno
+        self._exits += [(s, end) for s in self._run(self._function.body, {_State()})]
+        trouble: tuple[str, int] | None = None
+        if self._flag is None:
+            pass
+        elif test is None:
+            assert mark is not None
+            trouble = ("never tested", mark[1])
+        elif mark is None:
+            same = next((m for m in self._sets if m[0].name == test.flag.name), None)
+            if same is not None:
+                mark = same
+                sure = self._is_parameter(same[0]) and self._is_parameter(test.flag)
+                trouble = ("other object" if sure else "perhaps another object", same[1])
+            elif other is not None:
+                mark = other
+                trouble = ("other name", other[1])
+            else:
+                trouble = ("never set", test.line)
+        else:
+            order = ("inverted", "edges before the test", "left unset", "set before the edges")
+            open_ends = [line for state, line in self._exits if state.edges and not state.marked]
+            if open_ends:
+                self._trouble.setdefault("left unset", open_ends[0])
+            trouble = next(((k, self._trouble[k]) for k in order if k in self._trouble), None)
+        return Guard.model_validate(
+            {
+                "tests": test.flag.name if test else None,
+                "tests_at": self._at(test.line) if test else None,
+                "sets": mark[0].name if mark else None,
+                "sets_at": self._at(mark[1]) if mark else None,
+                "trouble": trouble[0] if trouble else None,
+                "trouble_at": self._at(trouble[1]) if trouble else None,
+                "replaced": tuple(self._at(line) for line in self._replaced()),
+            }
+        )
+
+    def _at(self, line: int) -> Location:
+        return Location(path=self._path, line=line)
+
+    def _is_flag(self, flag: _Flag) -> bool:
+        return flag == self._flag
+
+    def _is_parameter(self, flag: _Flag) -> bool:
+        """Tell whether a flag stands on a parameter of the hook, or on an attribute of one."""
+        arguments = self._function.args
+        names = {a.arg for a in (*arguments.posonlyargs, *arguments.args)}
+        owner = flag.owner.split(".")
+        return owner[0] in names and all(part.isidentifier() for part in owner)
+
+    def _owner(self, node: ast.expr) -> str:
+        """Return the object that a flag stands on, a second name for it replaced by the first."""
+        for _ in range(_DEEPEST):
+            if isinstance(node, ast.Name) and node.id in self._names:
+                node = self._names[node.id]
+        return ast.unparse(node)
+
+    def _choose(self) -> _Flag | None:
+        """Return the flag: one both tested and set; else one that looks like a flag."""
+        tested = [t.flag for t in self._tests]
+        marked = [flag for flag, _ in self._sets]
+        both = [flag for flag in tested if flag in marked]
+        alike = [flag for flag in [*tested, *marked] if _LOOKS_LIKE_A_FLAG.search(flag.name)]
+        shared = [f for f in tested if f.name in {m.name for m in marked}]
+        return next(iter([*both, *shared, *alike]), None)
+
+    def _all_tests(self) -> Iterator[_Test]:
+        aliases: dict[str, ast.expr] = {}
+        for statement in statements(self._function.body):
+            match statement:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    aliases[name] = value
+                case ast.If(test=test) | ast.While(test=test):
+                    found = self._test(test, aliases, statement.lineno)
+                    if found is not None:
+                        yield found
+                case _:
+                    pass
+
+    def _test(
+        self, test: ast.expr, aliases: dict[str, ast.expr], line: int, turned: bool = False
+    ) -> _Test | None:
+        match test:
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return self._test(operand, aliases, line, not turned)
+            case ast.Call(func=ast.Name(id="bool"), args=[inner]):
+                return self._test(inner, aliases, line, turned)
+            case ast.Call(func=ast.Name(id="getattr" | "hasattr"), args=[owner, name, *default]):
+                text = self._text(name)
+                if text is not None and not any(_truthy(d) for d in default):
+                    return _Test(_Flag(self._owner(owner), text), line, not turned)
+            case ast.Attribute(value=owner, attr=name):
+                return _Test(_Flag(self._owner(owner), name), line, not turned)
+            case ast.Compare(left=left, ops=[operator], comparators=[ast.Constant(value=bool(v))]):
+                if isinstance(operator, ast.Is | ast.Eq):
+                    return self._test(left, aliases, line, turned != (not v))
+                if isinstance(operator, ast.IsNot | ast.NotEq):
+                    return self._test(left, aliases, line, turned != v)
+            case ast.Name(id=name) if name in aliases:
+                inner_aliases = {k: v for k, v in aliases.items() if k != name}
+                return self._test(aliases[name], inner_aliases, line, turned)
+            case ast.NamedExpr(value=value):
+                return self._test(value, aliases, line, turned)
+            case ast.BoolOp(op=operator, values=operands):
+                tests = [self._test(operand, aliases, line, turned) for operand in operands]
+                found = next((t for t in tests if t is not None), None)
+                if found is None:
+                    return None
+                # `if done or quiet: return` leaves it unset afterwards; `if done and quiet` open.
+                exact = isinstance(operator, ast.Or) == found.when_set
+                return replace(found, exact=exact)
+            case _:
+                pass
+        return None
+
+    def _all_sets(self) -> Iterator[tuple[_Flag, int]]:
+        for statement in statements(self._function.body):
+            found = self._mark(statement)
+            if found is not None:
+                yield found, statement.lineno
+
+    def _mark(self, statement: ast.stmt) -> _Flag | None:
+        """Return the flag that a statement sets to something true."""
+        match statement:
+            case ast.Assign(targets=targets, value=value) if _truthy(value):
+                for target in targets:
+                    if isinstance(target, ast.Attribute):
+                        return _Flag(self._owner(target.value), target.attr)
+            case ast.AnnAssign(target=ast.Attribute(value=owner, attr=name), value=value):
+                if value is not None and _truthy(value):
+                    return _Flag(self._owner(owner), name)
+            case ast.Expr(value=ast.Call(func=function, args=[*_, owner, name, value])):
+                if (dotted(function) or "").split(".")[-1] in ("setattr", "__setattr__"):
+                    text = self._text(name)
+                    if text is not None and _truthy(value):
+                        return _Flag(self._owner(owner), text)
+            case _:
+                pass
+        return None
+
+    def _text(self, node: ast.expr) -> str | None:
+        if isinstance(node, ast.Constant):
+            return node.value if isinstance(node.value, str) else None
+        name = dotted(node)
+        if name is None:
+            return None
+        try:
+            target = self._python.resolve(self._path, name)
+        except UnparsableError:
+            return None
+        if isinstance(target, Definition) and isinstance(target.node, ast.Constant):
+            return target.node.value if isinstance(target.node.value, str) else None
+        return None
+
+    def _run(self, body: Sequence[ast.stmt], states: set[_State]) -> set[_State]:
+        """Walk statements from each of some states; return those that reach the end."""
+        for statement in body:
+            if not states:
+                break
+            states = self._step(statement, states)
+        return states
+
+    def _step(self, statement: ast.stmt, states: set[_State]) -> set[_State]:
+        match statement:
+            case ast.Return():
+                states = self._effects(statement, states)
+                self._exits += [(state, statement.lineno) for state in states]
+                return set()
+            case ast.Raise():
+                return set()
+            case ast.If(test=test, body=then, orelse=otherwise):
+                states = self._effects(test, states)
+                yes, no = self._outcomes(statement, states)
+                return self._run(then, yes) | self._run(otherwise, no)
+            case (
+                ast.For(iter=head, body=inner, orelse=otherwise)
+                | ast.While(test=head, body=inner, orelse=otherwise)
+            ):
+                states = self._effects(head, states)
+                once = states | self._run(inner, states)
+                return self._run(otherwise, once | self._run(inner, once))
+            case ast.With(items=items, body=inner) | ast.AsyncWith(items=items, body=inner):
+                for item in items:
+                    states = self._effects(item.context_expr, states)
+                return self._run(inner, states)
+            case ast.Try(body=tried, handlers=handlers, orelse=otherwise, finalbody=final):
+                reached = self._run(tried, states)
+                ends = self._run(otherwise, reached)
+                for handler in handlers:
+                    ends |= self._run(handler.body, states | reached)
+                return self._run(final, ends)
+            case ast.Match(cases=cases):
+                return states.union(*(self._run(case.body, states) for case in cases))
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                return states
+            case _:
+                states = self._effects(statement, states)
+                flag = self._mark(statement)
+                if flag is not None and self._is_flag(flag):
+                    return {replace(state, marked=True) for state in states}
+                return states
+
+    def _outcomes(self, statement: ast.If, states: set[_State]) -> tuple[set[_State], set[_State]]:
+        test = next(
+            (t for t in self._tests if t.line == statement.lineno and self._is_flag(t.flag)), None
+        )
+        if test is None:
+            return states, states
+        is_set = {replace(state, flag="set") for state in states}
+        is_unset = {replace(state, flag="unset") for state in states}
+        one, other = (is_set, is_unset) if test.when_set else (is_unset, is_set)
+        if test.exact:
+            return one, other
+        return (one, states) if test.when_set else (states, other)
+
+    def _effects(self, node: ast.AST, states: set[_State]) -> set[_State]:
+        if not sets_edges(self._python, self._path, node):
+            return states
+        line = getattr(node, "lineno", self._function.lineno)
+        for state in states:
+            if state.flag == "set":
+                self._trouble.setdefault("inverted", line)
+            elif state.flag == "not tested":
+                self._trouble.setdefault("edges before the test", line)
+            if state.marked:
+                self._trouble.setdefault("set before the edges", line)
+        return {replace(state, edges=True) for state in states}
+
+    def _replaced(self) -> Iterator[int]:
+        """Yield the lines where a list certainly replaces another: same words, nothing between."""
+        for body in _bodies(self._function):
+            last: dict[tuple[str, str], int] = {}
+            for statement in body:
+                match statement:
+                    case ast.Expr(
+                        value=ast.Call(func=ast.Attribute(value=receiver, attr=name))
+                    ) if name in SETTERS:
+                        key = (name, ast.unparse(receiver))
+                        if key in last and not any(
+                            isinstance(inner, ast.Call) for inner in ast.walk(receiver)
+                        ):
+                            yield statement.lineno
+                        last[key] = statement.lineno
+                    case ast.Expr():
+                        pass
+                    case _:
+                        # A name may mean something else from here on.
+                        last.clear()
+
+
+def _bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    for inner in ast.walk(node):
+        for name in ("body", "orelse", "finalbody"):
+            body = getattr(inner, name, None)
+            if isinstance(body, list) and body:
+                yield body
+
+
+def _delegate(python: PythonTree, path: str, function: Function) -> tuple[str, Function]:
+    """Return the function to which a hook hands the model, when it does nothing else."""
+    for _ in range(_DEEPEST):
+        body = [s for s in function.body if not _is_docstring(s)]
+        match body:
+            case [ast.Expr(value=ast.Call() as call) | ast.Return(value=ast.Call() as call)]:
+                called = _function(python, path, call)
+                first = next(iter(function.args.posonlyargs + function.args.args), None)
+                if (
+                    called is None
+                    or first is None
+                    or not call.args
+                    or dotted(call.args[0]) != first.arg
+                    or called.node is function
+                ):
+                    return path, function
+                assert isinstance(called.node, Function)
+                path, function = called.path, called.node
+            case _:
+                return path, function
+    return path, function
+
+
+def _function(python: PythonTree, path: str, call: ast.Call) -> Definition | None:
+    name = dotted(call.func)
+    if name is None:
+        return None
+    try:
+        target = python.resolve(path, name)
+    except UnparsableError:
+        return None
+    return target if isinstance(target, Definition) and target.is_function else None
+
+
+def _is_docstring(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _truthy(node: ast.expr) -> bool:
+    """Tell whether an expression may be true; only a literal is known to be false."""
+    return not isinstance(node, ast.Constant) or bool(node.value)
