@@ -17,6 +17,13 @@ from functools import cached_property
 from typing import TypeAlias
 
 from action.records import Location, Symbol
+from action.repository.run_time_imports import (
+    is_import_call,
+    lazy_table,
+    literal_argument,
+    literal_imports,
+    replaces_itself,
+)
 from action.repository.syntax import (
     Binding,
     Bindings,
@@ -209,7 +216,7 @@ class PythonTree:
             add(name, imported.line)
             if imported.name not in (None, "*"):
                 add(f"{name}.{imported.name}", imported.line)
-        for name, line in _literal_imports(root):
+        for name, line in literal_imports(root):
             add(self.absolute(path, name) if name.startswith(".") else name, line)
         return tuple(ImportedModule(module, line) for module, line in found.items())
 
@@ -218,7 +225,7 @@ class PythonTree:
         return tuple(
             Location(path=path, line=node.lineno)
             for node in ast.walk(self.syntax(path))
-            if isinstance(node, ast.Call) and _is_import_call(node) and not _literal_argument(node)
+            if isinstance(node, ast.Call) and is_import_call(node) and not literal_argument(node)
         )
 
     def scope_bindings(self, scope: ast.Module | ast.ClassDef | Function) -> Bindings:
@@ -458,9 +465,9 @@ class PythonTree:
     def _lazy_export(self, path: str, root: ast.Module, own: Bindings, name: str) -> Target | None:
         """Follow a package's lazy export: a literal table, or imports within `__getattr__`."""
         lazy = [b.node for b in own.names.get("__getattr__", []) if b.node is not None]
-        if not lazy and not _replaces_itself(root):
+        if not lazy and not replaces_itself(root):
             return None
-        for key, module in _lazy_table(root):
+        for key, module in lazy_table(root):
             if key == name:
                 package = self.module_name(path)
                 module = self.absolute(path, module) if module.startswith(".") else module
@@ -586,66 +593,3 @@ def _merge(orders: list[list[Target]]) -> Iterator[Target]:
         yield head
         remaining = [[item for item in order if item != head] for order in remaining]
         remaining = [order for order in remaining if order]
-
-
-def _is_import_call(node: ast.AST) -> bool:
-    if not isinstance(node, ast.Call):
-        return False
-    name = dotted(node.func) or ""
-    return name.split(".")[-1] in ("import_module", "__import__")
-
-
-def _literal_argument(node: ast.AST) -> str | None:
-    if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-        value = node.args[0].value
-        return value if isinstance(value, str) else None
-    return None
-
-
-def _literal_imports(root: ast.Module) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(root):
-        if _is_import_call(node):
-            name = _literal_argument(node)
-            if name and isinstance(node, ast.Call):
-                yield name, node.lineno
-    if _replaces_itself(root) or any(
-        isinstance(s, ast.FunctionDef) and s.name == "__getattr__" for s in root.body
-    ):
-        for _, module in _lazy_table(root):
-            yield module if module.startswith(".") else f".{module}", 1
-            yield module, 1
-
-
-def _replaces_itself(root: ast.Module) -> bool:
-    """Tell whether a module puts another object in its own place in `sys.modules`."""
-    return any(
-        isinstance(statement, ast.Assign)
-        and any(
-            isinstance(t, ast.Subscript) and dotted(t.value) == "sys.modules"
-            for t in statement.targets
-        )
-        for statement in statements(root.body)
-    )
-
-
-def _lazy_table(root: ast.Module) -> Iterator[tuple[str, str]]:
-    """Yield (exported name, module) from literal tables.
-
-    `{"Name": ".module"}`, `{"Name": (".module", "Name")}` and `{"module": ["Name", …]}`.
-    """
-    for statement in statements(root.body):
-        value = getattr(statement, "value", None)
-        if not isinstance(value, ast.Dict):
-            continue
-        for key, entry in zip(value.keys, value.values, strict=True):
-            if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
-                continue
-            match entry:
-                case ast.Constant(value=str(module)):
-                    yield key.value, module
-                case ast.Tuple(elts=[ast.Constant(value=str(module)), *_]):
-                    yield key.value, module
-                case ast.List(elts=names):
-                    for item in names:
-                        if isinstance(item, ast.Constant) and isinstance(item.value, str):
-                            yield item.value, key.value

@@ -11,17 +11,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from action.records import Location
-from action.repository.python import Definition, ModuleRef, PythonTree
+from action.repository.python import PythonTree
 from action.repository.syntax import UnparsableError, dotted
-from action.select.parts import (
-    MAIN_GUARD,
-    MODULE_LEVEL,
-    Part,
-    is_engine_class,
-    mentions,
-    module_parts,
-)
+from action.select.config_reads import config_reads
+from action.select.engines import Blind, blind_spots, engine_names
+from action.select.parts import MAIN_GUARD, MODULE_LEVEL, Part, mentions, module_parts
 
 HOOK_ATTRIBUTE = "APPLY_FSDP2_CUSTOM_PREFETCHING"
 TARGET_LIST = "_no_split_modules"
@@ -31,7 +25,6 @@ _SETTERS = {"set_modules_to_forward_prefetch", "set_modules_to_backward_prefetch
 _BUILDING = ("prepare_model", "__init__", "forward_step")
 # Methods of an engine that have nothing to do with building the model, whoever calls them.
 _APART = ("prepare_optimizer", "prepare_scheduler", "prepare_dataloader")
-_CONFIG_NAMES = ("config", "cfg", "conf", "settings", "args", "options")
 
 Root = Literal["model", "hook", "tp", "target", "builder", "paths", "import"]
 
@@ -48,14 +41,6 @@ class Reached:
     via: str | None = None
     member: str | None = None
     may_be_model: bool = False
-
-
-@dataclass(frozen=True)
-class Blind:
-    """A place where the source cannot tell what runs, and a sentence about it."""
-
-    location: Location
-    why: str
 
 
 @dataclass(frozen=True)
@@ -90,7 +75,7 @@ def reach_of(python: PythonTree, paths: Iterable[str], imported: frozenset[str])
         except (UnparsableError, KeyError):
             continue
         parts[path] = module_parts(root, engine_names(python, path))
-        blind += _blind_spots(python, path, root)
+        blind += blind_spots(python, path, root)
     special = list(_special_values(parts))
     hooks = frozenset(
         mention for attribute, _, value in special if attribute == HOOK_ATTRIBUTE
@@ -110,22 +95,9 @@ def reach_of(python: PythonTree, paths: Iterable[str], imported: frozenset[str])
         reached=reached,
         hooks=hooks,
         targets=frozenset(_targets(parts, special)),
-        config_reads=frozenset(read for part in counting for read in _config_reads(part)),
+        config_reads=frozenset(read for part in counting for read in config_reads(part)),
         imports=imports,
         blind=tuple(blind),
-    )
-
-
-def engine_names(python: PythonTree, path: str) -> frozenset[str]:
-    """Return the names of the engine classes in a file, those that only inherit included."""
-    return frozenset(
-        cls.name
-        for cls in python.classes(path)
-        if any(
-            isinstance(ancestor, Definition) and is_engine_class(ancestor.node)
-            for ancestor in python.linearized(cls)
-        )
-        and python.is_module_class(cls) is not True
     )
 
 
@@ -277,77 +249,3 @@ def _targets(
                 part = found.get(mention)
                 if part is not None and isinstance(part.node, ast.Assign | ast.AnnAssign):
                     yield from part.mentions
-
-
-def _config_reads(part: Part) -> Iterator[str]:
-    for node in part.nodes:
-        inside: set[int] = set()
-        for inner in ast.walk(node):
-            keys = _keys(inner)
-            if len(keys) < 2 or id(inner) in inside:
-                continue
-            inside.update(id(deeper) for deeper in ast.walk(inner) if deeper is not inner)
-            for position, key in enumerate(keys[:-1]):
-                if key in _CONFIG_NAMES:
-                    yield ".".join(keys[position + 1 : position + 3])
-                    break
-            else:
-                if isinstance(part.node, ast.ClassDef):
-                    continue  # `self.data.size` of a config class is the class's own business
-                yield from (".".join(keys[at : at + 2]) for at in range(len(keys) - 1))
-
-
-def _keys(node: ast.AST) -> tuple[str, ...]:
-    """Return ("self", "config", "train", "seed") for `self.config.train["seed"]`."""
-    keys: list[str] = []
-    while True:
-        match node:
-            case ast.Attribute(value=value, attr=name):
-                keys.append(name)
-            case ast.Subscript(value=value, slice=ast.Constant(value=str(name))):
-                keys.append(name)
-            case ast.Name(id=name):
-                return (name, *reversed(keys))
-            case _:
-                return ()
-        node = value
-
-
-def _blind_spots(python: PythonTree, path: str, root: ast.Module) -> Iterator[Blind]:
-    for location in python.dynamic_imports(path):
-        yield Blind(location, f"{location} imports a module whose name is made at run time")
-    engines = engine_names(python, path)
-    for node in ast.walk(root):
-        if isinstance(node, ast.Call):
-            at = Location(path=path, line=node.lineno)
-            name = (dotted(node.func) or "").split(".")[-1]
-            if isinstance(node.func, ast.Name) and name in ("exec", "eval", "globals"):
-                yield Blind(at, f"{at} calls {name}()")
-            elif name in ("spec_from_file_location", "run_path", "run_module"):
-                yield Blind(at, f"{at} loads code by its path")
-            elif name == "getattr" and _looks_up_module(python, path, node):
-                yield Blind(at, f"{at} looks a name up at run time")
-        elif isinstance(node, ast.ClassDef) and node.name in engines:
-            for inner in ast.walk(node):
-                if (
-                    isinstance(inner, ast.Call)
-                    and isinstance(inner.func, ast.Name)
-                    and inner.func.id == "getattr"
-                    and isinstance(inner.args[0] if inner.args else None, ast.Name)
-                    and dotted(inner.args[0]) == "self"
-                    and not isinstance(inner.args[1] if inner.args[1:] else None, ast.Constant)
-                ):
-                    at = Location(path=path, line=inner.lineno)
-                    yield Blind(at, f"{at} looks a method up at run time")
-
-
-def _looks_up_module(python: PythonTree, path: str, call: ast.Call) -> bool:
-    """Tell whether `getattr(module, name)` looks into a module of the tree by a computed name."""
-    if len(call.args) < 2 or isinstance(call.args[1], ast.Constant):
-        return False
-    if isinstance(call.args[0], ast.Subscript):
-        return dotted(call.args[0].value) == "sys.modules"
-    name = dotted(call.args[0])
-    if name is None:
-        return False
-    return isinstance(python.resolve(path, name), ModuleRef)

@@ -13,8 +13,9 @@ from action.repository.syntax import UnparsableError, imports_in
 from action.repository.tree import Tree
 from action.repository.yaml_file import Entry, read_yaml
 from action.select.closure import Closure, import_closure
+from action.select.engines import Blind, engine_names
 from action.select.parts import module_parts
-from action.select.reach import Blind, Reach, engine_names, reach_of
+from action.select.reach import Reach, reach_of
 
 _MARKS = re.compile(r"^(engine|model|models|modeling[^/]*)(\.py$|/.*\.py$)|^configs?/.*\.ya?ml$")
 _START = re.compile(r"^(engine|model|models|modeling[^/]*|__init__)(\.py$|/)")
