@@ -11,31 +11,39 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import chain, islice
 
 from action.checklist.context import Context, at, result
 from action.records import CheckResult, Evidence, Location
 from action.repository.syntax import UnparsableError, docstring_node
 
 _OBJECT = (
-    r"(prefetch(ing)?[ -](edge|order|target|wiring|graph)s?|edges?\b.{0,30}\bprefetch|prefetch\w*"
-    r"\s+(is|are)\s+(correct|right)|(correct|right)\w*\s+(of\s+)?(the\s+)?prefetch\w*"
+    r"(prefetch(ing)?[ -](edge|order|target|wiring|graph|impact)s?|edges\b.{0,60}\bprefetch"
+    r"|hook'?s? edges\b|prefetch\w*\s+(is|are)\s+(\w+\s+)?(correct|right)"
+    r"|(correct|right)\w*\s+(of\s+)?(the\s+)?prefetch\w*"
     r"|edge[ -](impact|identity|validation)|prefetch(ing)? hook('s)? (is )?(correct|right|valid)"
     r"|(correctness|impact) of (the |its )?(prefetch|edge|hook)\w*)"
 )
 _PROOF = (
     r"(validat|verif|prov(e|es|ed|en|ing)\b|confirm|ensur|guarante|demonstrat|certif"
     r"|show(s|n|ed)?\b|cover(s|ed)?\b|check(s|ed)?\b|test(s|ed)?\b (that|the|all|every|prefetch)"
-    r"|(is|are) (correct|right)\b|establish)"
+    r"|(is|are) (\w+ )?(correct|right)(ly)?\b|establish)"
 )
 _BY = (
-    r"(smoke|structur(e|al)\b|training (run|step|test)s?|(the )?loss (falls|goes down|drops"
-    r"|decreas)|green (run|test|ci)|tests? pass)"
+    r"(smoke|structur(e|al)\b(?! of\b)|training (run|step|test|converge)s?"
+    r"|(the )?loss (falls|goes down|drops|decreas)|green (run|test|ci)|tests? pass)"
 )
 _NEGATED = re.compile(
     r"\b(no|not|never|neither|nor|without|cannot|nothing|none|nobody|isn't|doesn't|don't|aren't"
     r"|won't|can't|didn't|wasn't|hasn't|unproved|unproven|unverified|unvalidated|beyond|instead"
     r"|rather than|only|gap|todo|should|must|missing|yet|until|before|remain(s|ing)?|wrong"
     r"|incorrect|would|could|might|whether|regardless|even)\b|n't\b",
+    re.IGNORECASE,
+)
+# Words that look like a negation and are none.
+_NOT_NEGATED = re.compile(
+    r"\bnot (only|just|merely)\b|\bno (further|more|other|additional|extra)\b"
+    r"|\bwithout (any )?(error|failure|problem|warning|hang|issue|crash)\w*|\buntil now\b",
     re.IGNORECASE,
 )
 _IDENTITY = re.compile(
@@ -52,12 +60,17 @@ _CLAIMING_NAME = re.compile(
 _LOOKS_AT_EDGES = re.compile(
     r"prefetch_edges|_to_forward_prefetch|_to_backward_prefetch|assert_\w*edges", re.IGNORECASE
 )
-_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n\s*\n|\n\s*(?=[-*#>|])|\|")
+_MOST = 20
+"""Claims that are quoted; one is enough to fail."""
+_LONGEST = 1000
+"""Characters of a sentence that are looked at; hostile text has sentences without end."""
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n\s*\n|\n\s*(?=[-*#>|])")
 
 
 def check(context: Context) -> CheckResult:
     """Decide the item from test names, docstrings, READMEs and the pull request's text."""
-    claims = [*_in_tests(context), *_in_documents(context), *_in_text(context)]
+    everywhere = chain(_in_tests(context), _in_documents(context), _in_text(context))
+    claims = list(islice(everywhere, _MOST))
     if claims:
         return result(
             "honest-claims",
@@ -86,11 +99,11 @@ def claims_in(text: str, *, in_place: bool = False) -> Iterator[tuple[int, str]]
     begin = 0
     for piece in [*_SENTENCE.finditer(text), None]:
         end = len(text) if piece is None else piece.start()
-        sentence = " ".join(text[begin:end].split())
+        sentence = " ".join(text[begin:end].split())[:_LONGEST]
         if (
             sentence
-            and pattern.search(sentence)
-            and not _NEGATED.search(sentence)
+            and pattern.match(sentence)
+            and not _NEGATED.search(_NOT_NEGATED.sub(" ", sentence))
             and not _IDENTITY.search(sentence)
         ):
             lead = len(text[begin:end]) - len(text[begin:end].lstrip())
