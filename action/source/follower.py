@@ -67,6 +67,8 @@ class Follower(Expressions):
         models = [value for value in returned if isinstance(value, Instance)]
         line = Location(path=found[0].path, line=found[0].node.lineno)
         why = "`prepare_model()` hands no model to `parallelize_model(…)` that the source shows"
+        if unknown and not models:
+            return tuple(unknown)
         return (*_models(models), *unknown, Unknown(line, why))
 
     def _enter(

@@ -51,7 +51,6 @@ FOLLOWED = {
     "a variable in between": prepared("m = Toy(1)\nm = m.to('cuda').train()\nreturn SHARD(m)"),
     "by keyword": prepared("return SHARD(mesh=self.mesh, model=Toy(1))"),
     "sharded in place": prepared("self.model = Toy(1)\nSHARD(self.model, self.mesh)"),
-    "not sharded at all": prepared("return Toy(1)"),
     "on the meta device": prepared(
         "with torch.device('meta'):\n    m = Toy(1)\nreturn SHARD(m)"
     ),
@@ -153,17 +152,18 @@ def test_all_candidates(form):
 
 
 ENDS = {
-    "a registry": ("return SHARD(REGISTRY[self.name](1))", "", 9,
-                   "`REGISTRY[self.name]` is looked up at run time"),
+    "a registry": ("return SHARD(REGISTRY[self.name](1))",
+                   "REGISTRY = {}\nREGISTRY['toy'] = Toy\n", 11,
+                   "`REGISTRY` is filled at run time"),
     "getattr": ("return SHARD(getattr(models, self.name)(1))", "", 9,
-                "`getattr(models, self.name)` is known only at run time"),
+                "`getattr(models, self.name)` looks an attribute up by a name known only at "),
     "a class from outside": ("return SHARD(AutoModel.from_config(c))",
                              "from transformers import AutoModel\n", 10,
-                             "the model comes from `transformers.AutoModel.from_config`, outside "),
+                             "`AutoModel.from_config(c)` is a call of `transformers.AutoModel"),
     "a name that is nowhere": ("return SHARD(Nowhere(1))", "", 9,
                                "`Nowhere` is not defined in recipes/toy/engine.py"),
-    "nothing": ("pass", "", 8, "`prepare_model()` returns no model"),
-    "calls in a circle": ("return self.prepare_model()", "", 8, "the calls go too deep"),
+    "nothing": ("pass", "", 8, "`prepare_model()` hands no model to `parallelize_model(…)`"),
+    "calls in a circle": ("return self.prepare_model()", "", 8, "`prepare_model` calls itself"),
 }  # fmt: skip
 
 
@@ -182,7 +182,7 @@ def test_an_engine_that_is_not_registered():
     assert [(end.location, end.why) for end in source.trail_ends] == [
         (
             Location(path="recipes/toy/configs/a.yaml", line=1),
-            "no class of the recipe is registered as the engine `toy`",
+            "no class that recipes/toy imports is registered as the engine `toy`",
         )
     ]
 
@@ -197,6 +197,13 @@ def test_an_engine_by_its_path(name):
 def test_without_a_config_the_class_that_prepares_a_model_is_the_engine():
     source = read(prepared("return SHARD(Toy(1))"), **{"recipes/toy/configs/a.yaml": "x: 1\n"})
     assert source.top_level_class.name == "recipes.toy.model.Toy"
+
+
+def test_a_model_that_is_not_sharded_is_named_but_not_settled():
+    source = read(prepared("return Toy(1)"))
+    assert [cls.name for cls in source.candidates] == ["recipes.toy.model.Toy"]
+    assert source.top_level_class is None
+    assert [end.location.line for end in source.trail_ends] == [8]
 
 
 def test_files_that_cannot_be_read_are_named():
