@@ -24,7 +24,7 @@ from recipes.vit_classification.engine import ViTEngine
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints the held-out accuracy of the newest checkpoint in `train.output_dir`.
+    """Prints the accuracy of the newest checkpoint in `train.output_dir`, or of `train.resume`.
 
     Returns 0, or 2 for a configuration that cannot be used.
     """
@@ -53,10 +53,11 @@ def evaluate(
     Needs the default process group. Every rank sees every digit, so that all ranks gather alike.
     Raises ConfigError when there is no checkpoint.
     """
-    _, config = resolve(config_path, ["train.resume=true", *overrides])
+    _, config = resolve(config_path, overrides)
     mesh = make_mesh(config.parallel.mesh, dist.get_world_size(), device.type)
     engine = ViTEngine(config, mesh, device)
-    path = checkpoint.find(config.train)
+    resume = config.train.resume or True  # the newest, unless one is named
+    path = checkpoint.find(config.train.model_copy(update={"resume": resume}))
     if path is None:
         raise ConfigError(f"train.output_dir: {config.train.output_dir} holds no checkpoint")
     engine.setup()
