@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from action.records import (
+    CheckId,
     CheckResult,
     Conclusion,
     Environment,
@@ -26,7 +27,22 @@ _STAGE_FILES = {
 }
 _STAGE_NAMES = {"structure": "Structure", "smoke": "Smoke", "identity": "Edge identity"}
 _FAILURES = ("failed", "crashed", "timed out")
-_PROBE_ITEMS = ("forward-edges", "backward-edges")
+_ORDER = (
+    "Compare the hook with the order in which the units run, in every training path; this version "
+    "of the action does not observe it."
+)
+_CLOSES: dict[CheckId, str] = {
+    "hook-bound": "Follow `prepare_model()` by hand from the line named under this item to the "
+    "class, and see that it binds the hook.",
+    "wrap-targets": "Make sure, in the structure test, that the built model has instances of these "
+    "classes and that each is a unit.",
+    "forward-edges": _ORDER,
+    "backward-edges": _ORDER,
+    "idempotent": "Call the hook twice in a test and compare the edges by identity.",
+    "attributes-merged": "See on which class training finds the TP attributes and the hook.",
+    "stays-local": "A maintainer says whether a change of the runtime was asked for.",
+    "honest-claims": "Mend the files named under this item, so that they can be read.",
+}
 
 
 def stage_name(stage: StageId) -> str:
@@ -106,14 +122,8 @@ def conclude(
 
 
 def _unknown_item(check: CheckResult) -> Gap:
-    if check.id in _PROBE_ITEMS:
-        closes = (
-            "Compare the hook with the order in which the units run, in every training path; "
-            "this version of the action does not observe it."
-        )
-    else:
-        closes = "Read the lines under this item; the source alone does not settle it."
-    return Gap(id=f"item:{check.id}", summary=f"`{check.id}`: {check.summary}", closes=closes)
+    summary = f"`{check.id}`: {check.summary}"
+    return Gap(id=f"item:{check.id}", summary=summary, closes=_CLOSES[check.id])
 
 
 def _stage_gaps(stage: StageResult, environment: Environment) -> list[Gap]:
@@ -126,7 +136,7 @@ def _stage_gaps(stage: StageResult, environment: Environment) -> list[Gap]:
     file = _STAGE_FILES[stage.id]
     match stage.outcome:
         case "missing":
-            gap("missing", f"{name} was not run: {stage.summary}", f"Add `{file}`.")
+            gap("missing", f"{name} was not run: the recipe has no `{file}`", "Add it.")
         case "nothing collected":
             gap("nothing-collected", f"{name} ran no test: {stage.summary}", f"Fill `{file}`.")
         case "all skipped":

@@ -46,7 +46,8 @@ def checked_out(git: Git, commit: str) -> Iterator[Checkout]:
         Git(root, git.run).output("checkout", "--quiet", "--detach", commit)
         yield Checkout(
             root,
-            f"Tests ran in a scratch checkout of `{commit[:12]}`, since the working tree {why}.",
+            f"The stages worked in a scratch checkout of `{commit[:12]}`, "
+            f"since the working tree {why}.",
         )
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -181,7 +181,8 @@ def test_uncommitted_changes_are_not_what_is_tested(repository, ran):
     result = ran("run", "--all")
     assert result.outcomes()[1] == ("smoke", "passed")
     assert result.report.notes == (
-        f"Tests ran in a scratch checkout of `{repository.git('rev-parse', 'HEAD')[:12]}`, "
+        "The stages worked in a scratch checkout of "
+        f"`{repository.git('rev-parse', 'HEAD')[:12]}`, "
         "since the working tree has uncommitted changes.",
     )
 

@@ -18,7 +18,7 @@ def failing(report_of, recipe_of, stages_of):
         recipe_of("bad", stages=stages_of(identity="failed")),
         repository_url="https://github.example/o/r",
         run_url="https://github.example/o/r/actions/runs/1",
-        notes=("Tests ran in a scratch checkout.",),
+        notes=("The stages worked in a scratch checkout.",),
     )
 
 

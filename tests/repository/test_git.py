@@ -157,7 +157,8 @@ def test_otherwise_a_scratch_checkout_does_and_is_gone_afterwards(repo, name, wh
     with checked_out(ours, head) as checkout:
         assert checkout.root != repo
         assert checkout.note == (
-            f"Tests ran in a scratch checkout of `{head[:12]}`, since the working tree {why}."
+            f"The stages worked in a scratch checkout of `{head[:12]}`, "
+            f"since the working tree {why}."
         )
         assert not (checkout.root / "untracked.py").exists()
         assert (checkout.root / "a.py").read_text() == "one\ntwo\nthree\n"
