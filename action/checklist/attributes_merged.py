@@ -6,6 +6,7 @@ import ast
 
 from action.checklist.context import HOOK, TP_ATTRIBUTES, Context, at, result, short
 from action.records import CheckResult, ClassAttribute, Evidence, Hook, Symbol
+from action.repository.python import Definition
 
 
 def check(context: Context) -> CheckResult:
@@ -23,13 +24,16 @@ def check(context: Context) -> CheckResult:
     evidence = [_place(a) for a in tensor] + [_place(h.binding) for h in source.hooks]
     if not source.candidates or source.trail_ends:
         return _without_class(tensor, source.hooks, evidence)
-    for cls in source.candidates:
-        apart = _apart(context, cls, tensor)
-        if apart is not None:
-            return result("attributes-merged", "fail", apart, evidence)
-        wrapper = _empty_wrapper(context, cls)
-        if wrapper is not None:
-            return result("attributes-merged", "fail", wrapper, evidence)
+    troubles = [
+        trouble
+        for cls in source.candidates
+        if (trouble := _apart(context, cls, tensor) or _empty_wrapper(context, cls)) is not None
+    ]
+    if troubles and len(troubles) < len(source.candidates):
+        summary = f"{troubles[0]}; whether training instantiates it is not known"
+        return result("attributes-merged", "unknown", summary, evidence)
+    if troubles:
+        return result("attributes-merged", "fail", troubles[0], evidence)
     names = ", ".join(f"`{name}`" for name in dict.fromkeys(a.name for a in tensor))
     summary = f"{names} and the hook are found on `{short(source.candidates[0])}`"
     return result("attributes-merged", "pass", summary, evidence)
@@ -57,7 +61,30 @@ def _apart(context: Context, cls: Symbol, tensor: list[ClassAttribute]) -> str |
     if hook is not None and not found:
         other = short(tensor[0].owner)
         return f"`{short(cls)}` has the hook, but `{tensor[0].name}` is on `{other}`"
+    inner = [
+        attribute
+        for attribute in tensor
+        if attribute.name not in {a.name for a in found} and _uses(context, cls, attribute.owner)
+    ]
+    if hook is not None and inner:
+        names = f"`{inner[0].name}` is on `{short(inner[0].owner)}`, a part of it"
+        return f"`{short(cls)}` has the hook and `{found[0].name}`, but {names}"
     return None
+
+
+def _uses(context: Context, cls: Symbol, other: Symbol) -> bool:
+    """Tell whether the source of a class, or of an ancestor of it, names another class."""
+    definition = context.definition(cls)
+    if definition is None:
+        return False
+    return any(
+        isinstance(node, ast.Name | ast.Attribute)
+        and getattr(node, "id", getattr(node, "attr", None)) == short(other)
+        for ancestor in context.python.linearized(definition)
+        if isinstance(ancestor, Definition)
+        for statement in getattr(ancestor.node, "body", [])
+        for node in ast.walk(statement)
+    )
 
 
 def _empty_wrapper(context: Context, cls: Symbol) -> str | None:

@@ -107,6 +107,34 @@ class Context:
                 return TrailEnd(location=cls.location, why=why)
         return None
 
+    def functions_that_set_edges(self) -> tuple[Symbol, ...]:
+        """Return the functions of the recipe's own modules that call one of FSDP2's setters."""
+        return tuple(
+            Symbol(name=node.name, location=Location(path=path, line=node.lineno))
+            for path in self.own_modules()
+            for node in ast.walk(self.python.syntax(path))
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and any(
+                isinstance(inner, ast.Attribute) and inner.attr in SETTERS.values()
+                for inner in ast.walk(node)
+            )
+        )
+
+    def hooks_in_effect(self) -> tuple[Hook, ...]:
+        """Return the hooks that training may call; all of them when its class is not known."""
+        found = [hook for cls in self.source.candidates if (hook := self.hook_of(cls)) is not None]
+        return tuple(dict.fromkeys(found)) or self.source.hooks
+
+    def hook_doubts(self) -> tuple[Evidence, ...]:
+        """Return why a hook, or edges, may be there although no class was seen to bind one."""
+        source = self.source
+        ends = [*source.problems, *source.hooks_unsettled]
+        ends += [e for cls in source.candidates if (e := self.inheritance_end(cls)) is not None]
+        setters = [
+            at(f"`{f.name}` sets edges", f.location) for f in self.functions_that_set_edges()
+        ]
+        return (*(at(end.why, end.location) for end in ends), *setters)
+
     def hook_of(self, symbol: Symbol) -> Hook | None:
         """Return the hook that a lookup on a class finds: the nearest, the last bound winning."""
         return self._nearest(symbol, {h.binding.owner.name: h for h in self.source.hooks})

@@ -24,15 +24,12 @@ def check_backward(context: Context) -> CheckResult:
 
 
 def _check(context: Context, item: CheckId, direction: str) -> CheckResult:
-    hooks = context.source.hooks
+    hooks = context.hooks_in_effect()
     if not hooks:
-        if context.source.problems:
-            return result(
-                item,
-                "unknown",
-                "no hook was found, but not every file of the recipe could be read",
-                by="nothing",
-            )
+        doubts = context.hook_doubts()
+        if doubts:
+            summary = "no class was seen to bind a hook, but edges may be set all the same"
+            return result(item, "unknown", summary, doubts, by="nothing")
         return result(item, "not applicable", "no hook is bound, so that no edge is set")
     wrong = [e for hook in hooks for e in _certainly_wrong(context, hook, SETTERS[direction])]
     if wrong:
@@ -59,13 +56,21 @@ def _certainly_wrong(context: Context, hook: Hook, setter: str) -> Iterator[Evid
     if node is None or hook.function is None:
         return
     model = next(iter(node.args.posonlyargs + node.args.args), None)
+    modules = _certainly_modules(node)
     for call in _calls(node, setter):
         assert isinstance(call.func, ast.Attribute)
         where = Location(path=hook.function.location.path, line=call.lineno)
         source = ast.unparse(call.func.value)
-        if len(call.args) != 1 or not isinstance(call.args[0], ast.List | ast.Tuple):
+        if len(call.args) != 1:
             continue
-        targets = [ast.unparse(element) for element in call.args[0].elts]
+        if not isinstance(call.args[0], ast.List | ast.Tuple):
+            given = ast.unparse(call.args[0])
+            if given in modules:
+                yield at(f"`{_inline(given)}` is a module, where a list of modules is due", where)
+            continue
+        # A call may return another module each time: `next(layers)`.
+        elements = [e for e in call.args[0].elts if not _calls_something(e)]
+        targets = [ast.unparse(element) for element in elements]
         if source in targets:
             yield at(f"`{_inline(source)}` is told to prefetch itself", where)
         if model is not None and model.arg in targets:
@@ -73,6 +78,23 @@ def _certainly_wrong(context: Context, hook: Hook, setter: str) -> Iterator[Evid
         for target in sorted(set(targets)):
             if targets.count(target) > 1:
                 yield at(f"`{_inline(target)}` stands twice in one list of edges", where)
+
+
+def _certainly_modules(node: ast.AST) -> set[str]:
+    """Return the expressions of a hook that are modules: whatever edges are set on, or listed."""
+    found: set[str] = set()
+    for setter in SETTERS.values():
+        for call in _calls(node, setter):
+            assert isinstance(call.func, ast.Attribute)
+            found.add(ast.unparse(call.func.value))
+            for argument in call.args:
+                if isinstance(argument, ast.List | ast.Tuple):
+                    found.update(
+                        ast.unparse(element)
+                        for element in argument.elts
+                        if not isinstance(element, ast.Starred)
+                    )
+    return found
 
 
 def _sets_none(context: Context, hook: Hook, setter: str) -> bool:
@@ -93,6 +115,10 @@ def _sets_none(context: Context, hook: Hook, setter: str) -> bool:
             if name not in known:
                 return False
     return True
+
+
+def _calls_something(node: ast.AST) -> bool:
+    return any(isinstance(inner, ast.Call) for inner in ast.walk(node))
 
 
 def _calls(node: ast.AST, setter: str) -> Iterator[ast.Call]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ast
 
-from action.checklist.context import HOOK, SETTERS, Context, at, result, short
-from action.records import CheckResult, Evidence, Hook, Location, Symbol, Verdict
+from action.checklist.context import HOOK, Context, at, result, short
+from action.records import CheckResult, Evidence, Hook, Symbol, Verdict
 
 
 def check(context: Context) -> CheckResult:
@@ -121,15 +121,15 @@ def _without_hook(context: Context) -> CheckResult:
             f"no class binds `{HOOK}`: {first.why}",
             [at(end.why, end.location) for end in source.hooks_unseen],
         )
-    setters = _functions_that_set_edges(context)
+    setters = context.functions_that_set_edges()
     if setters:
-        names = ", ".join(f"`{name}`" for name, _ in setters)
+        names = ", ".join(f"`{function.name}`" for function in setters)
         return result(
             "hook-bound",
             "fail",
             f"{names} sets prefetch edges, but no class binds it as `{HOOK}`: the runtime does not "
             "call it",
-            [evidence for _, evidence in setters],
+            [at(f"`{function.name}` sets edges", function.location) for function in setters],
         )
     open_ends = [
         end for cls in source.candidates if (end := context.inheritance_end(cls)) is not None
@@ -148,20 +148,6 @@ def _without_hook(context: Context) -> CheckResult:
         f"no class of the recipe binds `{HOOK}`: FSDP2's default prefetching is in charge",
         evidence,
     )
-
-
-def _functions_that_set_edges(context: Context) -> list[tuple[str, Evidence]]:
-    """Return the functions of the recipe's own modules that call one of FSDP2's setters."""
-    found = []
-    for path in context.own_modules():
-        for node in ast.walk(context.python.syntax(path)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and any(
-                isinstance(inner, ast.Attribute) and inner.attr in SETTERS.values()
-                for inner in ast.walk(node)
-            ):
-                where = Location(path=path, line=node.lineno)
-                found.append((node.name, at(f"`{node.name}` sets edges", where)))
-    return found
 
 
 def _problems(

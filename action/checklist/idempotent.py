@@ -40,26 +40,16 @@ _TROUBLE: dict[str, tuple[Verdict, str]] = {
 
 def check(context: Context) -> CheckResult:
     """Decide the item from the hook's flag."""
-    hooks = [h for h in map(context.hook_of, context.source.candidates) if h is not None]
-    hooks = hooks or list(context.source.hooks)
+    hooks = context.hooks_in_effect()
     if not hooks:
-        return _without_hook(context)
-    verdicts = [_judge(hook) for hook in dict.fromkeys(hooks)]
+        doubts = context.hook_doubts()
+        if doubts:
+            summary = "no class was seen to bind a hook, but there may be one"
+            return result("idempotent", "unknown", summary, doubts)
+        return result("idempotent", "not applicable", "no hook is bound")
+    verdicts = [_judge(hook) for hook in hooks]
     order = ("fail", "unknown", "pass")
     return min(verdicts, key=lambda verdict: order.index(verdict.verdict))
-
-
-def _without_hook(context: Context) -> CheckResult:
-    source = context.source
-    if source.problems:
-        summary = "no hook was found, but not every file of the recipe could be read"
-        evidence = [at(problem.why, problem.location) for problem in source.problems]
-        return result("idempotent", "unknown", summary, evidence)
-    if source.hooks_unsettled:
-        summary = "which hook is bound is not known"
-        evidence = [at(end.why, end.location) for end in source.hooks_unsettled]
-        return result("idempotent", "unknown", summary, evidence)
-    return result("idempotent", "not applicable", "no hook is bound")
 
 
 def _judge(hook: Hook) -> CheckResult:

@@ -286,7 +286,7 @@ class TestEdges:
         assert result.summary == f"the order in which the units run {direction} was not observed"
 
     def test_without_a_hook_there_is_nothing_to_observe(self):
-        assert with_model((BINDING, "")).check("forward-edges").verdict == "not applicable"
+        assert Recipe({MODEL_PY: WITHOUT_HOOK}).check("forward-edges").verdict == "not applicable"
 
     def test_a_direction_that_the_hook_leaves_alone(self):
         line = "        following.set_modules_to_backward_prefetch([block])\n"
@@ -367,7 +367,7 @@ class TestIdempotent:
         assert (result.verdict, bool(result.evidence)) == (verdict, True), result.summary
 
     def test_without_a_hook(self):
-        assert with_model((BINDING, "")).check("idempotent").verdict == "not applicable"
+        assert Recipe({MODEL_PY: WITHOUT_HOOK}).check("idempotent").verdict == "not applicable"
 
 
 class TestAttributesMerged:
