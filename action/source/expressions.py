@@ -54,6 +54,7 @@ class Expressions(ABC):
     def __init__(self, python: PythonTree) -> None:
         self._python = python
         self.heap: Heap = {}
+        self.trail: list[Location] = []
         self.sharded: list[Value] = []
         self.settings: list[Setting] = []
         self._open_branches = 0
@@ -335,13 +336,15 @@ class Expressions(ABC):
             assert isinstance(owner.node, ast.ClassDef)
             for method in owner.node.body:
                 if isinstance(method, ast.FunctionDef) and _sets(method, name):
-                    heap, sharded, settings = self.heap, list(self.sharded), list(self.settings)
+                    heap, trail = self.heap, list(self.trail)
+                    sharded, settings = list(self.sharded), list(self.settings)
                     self.heap = dict(heap)
                     self._enter(
                         FunctionValue(owner.path, method, holder, owner), {}, (), frame, method
                     )
                     found.append(self.heap.get((holder.cls.qualified, name), ()))
-                    self.heap, self.sharded, self.settings = heap, sharded, settings
+                    self.heap, self.trail = heap, trail
+                    self.sharded, self.settings = sharded, settings
         values = union(found)
         useful = tuple(v for v in values if v != Constant(None))
         return useful or values or None

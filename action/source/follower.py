@@ -40,7 +40,6 @@ class Follower(Expressions):
 
     def __init__(self, python: PythonTree) -> None:
         super().__init__(python)
-        self.trail: list[Location] = []
         self._calls = 0
         self._running: list[Function | ast.Lambda] = []
 
@@ -60,11 +59,12 @@ class Follower(Expressions):
         returned = _flat(self._enter(found[0], {}, (), frame, engine.node))
         sharded = [value for value in returned if isinstance(value, Instance) and value.sharded]
         unknown = [value for value in returned if isinstance(value, Unknown)]
+        models = [value for value in returned if isinstance(value, Instance)]
+        self.trail += [v.cls.location for v in sharded or self.sharded if isinstance(v, Instance)]
         if sharded:
             return (*unknown, *_models(sharded))
         if self.sharded:
-            return _models(dict.fromkeys(self.sharded))
-        models = [value for value in returned if isinstance(value, Instance)]
+            return _models(self.sharded)
         line = Location(path=found[0].path, line=found[0].node.lineno)
         why = "`prepare_model()` hands no model to `parallelize_model(…)` that the source shows"
         if unknown and not models:
