@@ -14,7 +14,7 @@ from recipes.qwen3.model import require_whole_heads
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 TINY = CONFIGS / "tiny.yaml"
-STEPS = 3
+STEPS = 4
 
 
 def test_qwen3_8b_has_the_published_number_of_parameters() -> None:
@@ -40,10 +40,11 @@ def test_losses_and_gradients_are_those_of_one_process_under_fsdp2_and_tensor_pa
     together = run_ranks(
         _train_tied_and_untied, 4, str(tmp_path / "together"), 16, mesh, timeout_s=300
     )
+    # A query norm whose gradient is not summed over the tensor axis is off by 2e-4 at step 2.
     for one, four in zip(alone, together[0], strict=True):
         assert four["mesh"] == {"replicate": 1, "shard": 2, "tensor": 2}
-        assert four["losses"] == pytest.approx(one["losses"], rel=1e-4)
-        assert four["grad_norms"] == pytest.approx(one["grad_norms"], rel=1e-4)
+        assert four["losses"] == pytest.approx(one["losses"], rel=3e-5)
+        assert four["grad_norms"] == pytest.approx(one["grad_norms"], rel=3e-5)
 
 
 def _train_tied_and_untied(output_dir: str, batch_size: int, mesh: str) -> list[dict]:
@@ -54,6 +55,7 @@ def _train_tied_and_untied(output_dir: str, batch_size: int, mesh: str) -> list[
             [
                 f"model.tie_word_embeddings={tied}",
                 f"parallel.mesh={mesh}",
+                "scheduler.warmup_steps=0",
                 f"train={{steps: {STEPS}, batch_size: {batch_size}}}",
                 f"train.output_dir={output_dir}-{tied}",
             ],
