@@ -9,6 +9,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor.parallel import SequenceParallel
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
+from mvp_engine.config import ConfigError
 from recipes.qwen3.config import ModelConfig
 
 
@@ -35,11 +36,11 @@ def norm_over_local_heads() -> SequenceParallel:
 
 
 def require_whole_heads(model: nn.Module, tensor_mesh: DeviceMesh) -> None:
-    """Raises ValueError when the tensor axis would cut through an attention head."""
+    """Raises ConfigError when the tensor axis would cut through an attention head."""
     for name in ("num_attention_heads", "num_key_value_heads"):
         heads = getattr(model.config, name)
         if heads % tensor_mesh.size():
-            raise ValueError(
+            raise ConfigError(
                 f"parallel.mesh.tensor is {tensor_mesh.size()}, which does not divide "
                 f"model.{name} {heads}"
             )

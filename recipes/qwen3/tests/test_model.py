@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.distributed.tensor import DTensor
 
+from mvp_engine.config import ConfigError
 from mvp_engine.launch import run
 from mvp_engine.testing import run_ranks, single_rank_wrapped
 from recipes.qwen3.data import TextBytes, python_help
@@ -70,7 +71,7 @@ def _train_tied_and_untied(output_dir: str, batch_size: int, mesh: str) -> list[
 def test_a_tensor_axis_that_cuts_a_head_is_refused() -> None:
     four_ranks = SimpleNamespace(size=lambda: 4)
     refusal = r"tensor is 4, which does not divide model\.num_key_value_heads 2"
-    with single_rank_wrapped(TINY) as wrapped, pytest.raises(ValueError, match=refusal):
+    with single_rank_wrapped(TINY) as wrapped, pytest.raises(ConfigError, match=refusal):
         require_whole_heads(wrapped.model, four_ranks)
 
 
