@@ -121,6 +121,7 @@ class PythonTree:
         self._syntax: dict[str, ast.Module | UnparsableError] = {}
         self._bindings: dict[int, tuple[ast.AST, Bindings]] = {}
         self._resolving: set[tuple[str, str, int]] = set()
+        self._orders: dict[int, list[Target]] = {}
 
     @cached_property
     def paths(self) -> tuple[str, ...]:
@@ -328,7 +329,7 @@ class PythonTree:
 
         External and unresolved bases stand where they would come; what they inherit is not known.
         """
-        return tuple(self._linearize(cls, ()))
+        return tuple(self._linearize(cls))
 
     def is_module_class(self, cls: Definition) -> bool | None:
         """Tell whether a class descends from `torch.nn.Module`; None when the source cannot tell.
@@ -513,18 +514,20 @@ class PythonTree:
         except UnparsableError as trouble:
             return Unresolved(trouble.location, trouble.why)
 
-    def _linearize(self, cls: Definition, below: tuple[str, ...]) -> list[Target]:
-        if cls.qualified in below:
-            return [Unresolved(cls.location, f"`{cls.name}` inherits from itself")]
-        below = (*below, cls.qualified)
-        bases = self.bases(cls)
-        orders = [
-            self._linearize(base, below)
-            if isinstance(base, Definition) and base.is_class
-            else [base]
-            for base in bases
-        ]
-        return [cls, *_merge([*orders, list(bases)])]
+    def _linearize(self, cls: Definition) -> list[Target]:
+        # Kept by class: a ladder of classes with two bases each has two to the n paths.
+        order = self._orders.get(id(cls.node))
+        if order is None:
+            # What a class inheriting from itself finds on its way round.
+            circle = Unresolved(cls.location, f"`{cls.name}` inherits from itself")
+            self._orders[id(cls.node)] = [circle]
+            bases = self.bases(cls)
+            orders = [
+                self._linearize(base) if isinstance(base, Definition) and base.is_class else [base]
+                for base in bases
+            ]
+            order = self._orders[id(cls.node)] = [cls, *_merge([*orders, list(bases)])]
+        return order
 
     def _no_attribute(self, cls: Definition, name: str) -> Unresolved:
         return Unresolved(cls.location, f"`{cls.name}` has no attribute `{name}` in its source")

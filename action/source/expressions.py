@@ -30,6 +30,8 @@ from action.source.values import (
 )
 
 SHARDING = "parallelize_model"
+_LARGEST = 10_000
+"""Values that a tuple, list or table may hold, inner ones included."""
 
 
 @dataclass(frozen=True)
@@ -100,10 +102,11 @@ class Expressions(ABC):
                 if len(first) == len(second) == 1:
                     match first[0], second[0]:
                         case Items(items=before), Items(items=after):
-                            return (Items((*before, *after)),)
+                            return self._bounded(Items((*before, *after)), node, frame)
             case ast.Dict(keys=keys, values=entries):
                 pairs = zip(keys, entries, strict=True)
-                return (Table(tuple((_text(k), self.value(v, frame)) for k, v in pairs)),)
+                table = Table(tuple((_text(k), self.value(v, frame)) for k, v in pairs))
+                return self._bounded(table, node, frame)
             case ast.Subscript(value=holder, slice=key):
                 return self._lookup(self.value(holder, frame), key, node, frame)
             case ast.Compare(left=left, ops=[operator], comparators=[right]):
@@ -128,7 +131,14 @@ class Expressions(ABC):
                 items += values[0].items
             else:
                 return (Unknown(frame.at(element), f"`{shown(element)}` is unpacked at run time"),)
-        return (Items(tuple(items)),)
+        return self._bounded(Items(tuple(items)), elements[0] if elements else None, frame)
+
+    def _bounded(self, value: Items | Table, node: ast.AST | None, frame: Frame) -> Values:
+        """Return a value, or Unknown when it is so large that only hostile source has it."""
+        if value.size <= _LARGEST:
+            return (value,)
+        where = frame.at(node) if node is not None else Location(path=frame.path)
+        return (Unknown(where, "a value is too large to be followed"),)
 
     def class_statement(self, node: ast.ClassDef, frame: Frame) -> Values:
         """Return the class that a statement within a function defines."""

@@ -21,6 +21,7 @@ from action.source.values import (
     Heap,
     Instance,
     Items,
+    TooMuchError,
     Unknown,
     Value,
     Values,
@@ -34,6 +35,9 @@ _DEEPEST = 24
 _MOST = 3000
 """Calls followed in all, so that hostile source cannot keep anybody busy."""
 
+_MOST_STATEMENTS = 20_000
+"""Statements run in all; loops within loops run theirs many times."""
+
 
 class Follower(Expressions):
     """Follows values through a tree; `trail` collects the places that it went through."""
@@ -41,6 +45,7 @@ class Follower(Expressions):
     def __init__(self, python: PythonTree) -> None:
         super().__init__(python)
         self._calls = 0
+        self._statements = 0
         self._running: list[Function | ast.Lambda] = []
 
     def prepared_model(self, engine: Definition) -> tuple[Value, ...]:
@@ -159,6 +164,9 @@ class Follower(Expressions):
         return all(self._step(statement, frame) for statement in body)
 
     def _step(self, statement: ast.stmt, frame: Frame) -> bool:
+        self._statements += 1
+        if self._statements > _MOST_STATEMENTS:
+            raise TooMuchError
         match statement:
             case ast.Return(value=value):
                 result: Values = (Constant(None),) if value is None else self.value(value, frame)

@@ -15,9 +15,12 @@ from typing import Literal
 from action.records import Guard, Location
 from action.repository.python import Definition, PythonTree
 from action.repository.syntax import Function, UnparsableError, dotted, statements
+from action.source.values import TooMuchError
 
 SETTERS = ("set_modules_to_forward_prefetch", "set_modules_to_backward_prefetch")
 _LOOKS_LIKE_A_FLAG = re.compile(r"prefetch|configured|installed|applied|done|initiali[sz]ed|_set$")
+_MOST = 50_000
+"""Statements walked; loops within loops walk theirs many times."""
 _DEEPEST = 4
 """Functions looked into for the setters, from the hook on."""
 
@@ -54,8 +57,22 @@ def read_guard(python: PythonTree, path: str, function: Function) -> Guard:
     return _Reader(python, path, function).guard()
 
 
-def sets_edges(python: PythonTree, path: str, node: ast.AST, depth: int = 0) -> bool:
-    """Tell whether code calls one of FSDP2's setters, itself or through functions of the tree."""
+def sets_edges(
+    python: PythonTree, path: str, node: ast.AST, seen: dict[int, bool], depth: int = 0
+) -> bool:
+    """Tell whether code calls one of FSDP2's setters, itself or through functions of the tree.
+
+    `seen` keeps the answers by node, which its owner must keep alive.
+    """
+    if id(node) not in seen:
+        seen[id(node)] = False  # the answer within a circle
+        seen[id(node)] = _sets_edges(python, path, node, seen, depth)
+    return seen[id(node)]
+
+
+def _sets_edges(
+    python: PythonTree, path: str, node: ast.AST, seen: dict[int, bool], depth: int
+) -> bool:
     for inner in ast.walk(node):
         if getattr(inner, "attr", getattr(inner, "value", None)) in SETTERS:
             return True
@@ -64,7 +81,7 @@ def sets_edges(python: PythonTree, path: str, node: ast.AST, depth: int = 0) -> 
             if (
                 called is not None
                 and called.node is not node
-                and sets_edges(python, called.path, called.node, depth + 1)
+                and sets_edges(python, called.path, called.node, seen, depth + 1)
             ):
                 return True
     return False
@@ -75,6 +92,8 @@ class _Reader:
         self._python = python
         self._path = path
         self._function = function
+        self._seen: dict[int, bool] = {}
+        self._steps = 0
         # Second names for an object: `root = model`.
         self._names = {
             s.targets[0].id: s.value
@@ -257,6 +276,9 @@ class _Reader:
         return states
 
     def _step(self, statement: ast.stmt, states: set[_State]) -> set[_State]:
+        self._steps += 1
+        if self._steps > _MOST:
+            raise TooMuchError
         match statement:
             case ast.Return():
                 states = self._effects(statement, states)
@@ -310,7 +332,7 @@ class _Reader:
         return (one, states) if test.when_set else (states, other)
 
     def _effects(self, node: ast.AST, states: set[_State]) -> set[_State]:
-        if not sets_edges(self._python, self._path, node):
+        if not sets_edges(self._python, self._path, node, self._seen):
             return states
         line = getattr(node, "lineno", self._function.lineno)
         for state in states:

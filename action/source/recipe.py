@@ -24,7 +24,7 @@ from action.source.hooks import (
     stray_hooks,
 )
 from action.source.targets import TARGET_LIST, read_targets
-from action.source.values import ClassValue, Constant, Instance, Unknown, Value
+from action.source.values import ClassValue, Constant, Instance, TooMuchError, Unknown, Value
 
 TP_ATTRIBUTES = ("TP_MODULE_CONFIG", "TP_MODULE_POSTPROCESSORS")
 _ATTRIBUTES = (TARGET_LIST, *TP_ATTRIBUTES)
@@ -35,6 +35,15 @@ def read_recipe(tree: Tree, python: PythonTree, name: str, path: str) -> RecipeS
 
     Whatever cannot be read or followed is named in `problems`, `trail_ends` or `targets_end`.
     """
+    try:
+        return _read(tree, python, name, path)
+    except (RecursionError, TooMuchError):
+        why = "its source is too deep or too long to be followed"
+        trouble = TrailEnd(location=Location(path=path), why=why)
+        return RecipeSource(name=name, path=path, trail_ends=(trouble,), problems=(trouble,))
+
+
+def _read(tree: Tree, python: PythonTree, name: str, path: str) -> RecipeSource:
     problems: list[TrailEnd] = []
     configs = dict(_configs(tree, path, problems))
     modules = _modules(python, path, problems)

@@ -5,11 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from action.records import Location
 from action.repository.python import Definition, ModuleRef
 from action.repository.syntax import Function
+
+
+class TooMuchError(Exception):
+    """The source asks for more steps than any builder or hook needs."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +81,22 @@ class Items:
 
     items: tuple[Values, ...]
 
+    @cached_property
+    def size(self) -> int:
+        """How many values it holds, those of inner ones included."""
+        return 1 + sum(size(values) for values in self.items)
+
 
 @dataclass(frozen=True)
 class Table:
     """A literal dictionary; a key that is no string is None."""
 
     entries: tuple[tuple[str | None, Values], ...]
+
+    @cached_property
+    def size(self) -> int:
+        """How many values it holds, those of inner ones included."""
+        return 1 + sum(size(values) for _, values in self.entries)
 
 
 @dataclass(frozen=True)
@@ -143,6 +158,11 @@ class Frame:
                 return frame.names[name]
             frame = frame.parent
         return None
+
+
+def size(values: Values) -> int:
+    """Return how many values there are, those within tuples, lists and tables included."""
+    return sum(v.size if isinstance(v, Items | Table) else 1 for v in values)
 
 
 def union(alternatives: Iterable[Values]) -> Values:
