@@ -7,18 +7,17 @@ unset, whether an edge was set, whether the flag was set since.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from action.records import Guard, Location
 from action.repository.python import Definition, PythonTree
-from action.repository.syntax import Function, UnparsableError, dotted, statements
+from action.repository.syntax import Function, UnparsableError, dotted
+from action.source.flags import Flags
 from action.source.values import TooMuchError
 
 SETTERS = ("set_modules_to_forward_prefetch", "set_modules_to_backward_prefetch")
-_LOOKS_LIKE_A_FLAG = re.compile(r"prefetch|configured|installed|applied|done|initiali[sz]ed|_set$")
 _MOST = 50_000
 """Statements walked; loops within loops walk theirs many times."""
 _DEEPEST = 4
@@ -26,29 +25,10 @@ _DEEPEST = 4
 
 
 @dataclass(frozen=True)
-class _Flag:
-    """A flag as written: the object that it stands on, and its name."""
-
-    owner: str
-    name: str
-
-
-@dataclass(frozen=True)
 class _State:
     flag: Literal["unset", "set", "not tested"] = "not tested"
     edges: bool = False
     marked: bool = False
-
-
-@dataclass(frozen=True)
-class _Test:
-    """An `if` on the flag; `when_set` tells which outcome of the test means that it is set."""
-
-    flag: _Flag
-    line: int
-    when_set: bool
-    exact: bool = True
-    """False when the other outcome leaves the flag open, as in `if done and quiet:`."""
 
 
 def read_guard(python: PythonTree, path: str, function: Function) -> Guard:
@@ -94,38 +74,29 @@ class _Reader:
         self._function = function
         self._seen: dict[int, bool] = {}
         self._steps = 0
-        # Second names for an object: `root = model`.
-        self._names = {
-            s.targets[0].id: s.value
-            for s in statements(function.body)
-            if isinstance(s, ast.Assign)
-            and isinstance(s.targets[0], ast.Name)
-            and dotted(s.value) is not None
-        }
-        self._tests = list(self._all_tests())
-        self._sets = list(self._all_sets())
-        self._flag = self._choose()
+        self._flags = Flags(python, path, function)
         self._exits: list[tuple[_State, int]] = []
         self._trouble: dict[str, int] = {}
 
     def guard(self) -> Guard:
         """Walk the function and return what was seen."""
-        test = next((t for t in self._tests if self._is_flag(t.flag)), None)
-        mark = next((m for m in self._sets if self._is_flag(m[0])), None)
-        other = next((m for m in self._sets if _LOOKS_LIKE_A_FLAG.search(m[0].name)), None)
+        flags = self._flags
+        test = next((t for t in flags.tests if t.flag == flags.chosen), None)
+        mark = next((m for m in flags.marks if m[0] == flags.chosen), None)
+        other = next((m for m in flags.marks if m[0].is_named_like_one), None)
         end = self._function.end_lineno or self._function.lineno
         self._exits += [(s, end) for s in self._run(self._function.body, {_State()})]
         trouble: tuple[str, int] | None = None
-        if self._flag is None:
+        if flags.chosen is None:
             pass
         elif test is None:
             assert mark is not None
             trouble = ("never tested", mark[1])
         elif mark is None:
-            same = next((m for m in self._sets if m[0].name == test.flag.name), None)
+            same = next((m for m in flags.marks if m[0].name == test.flag.name), None)
             if same is not None:
                 mark = same
-                sure = self._is_parameter(same[0]) and self._is_parameter(test.flag)
+                sure = flags.is_parameter(same[0]) and flags.is_parameter(test.flag)
                 trouble = ("other object" if sure else "perhaps another object", same[1])
             elif other is not None:
                 mark = other
@@ -152,120 +123,6 @@ class _Reader:
 
     def _at(self, line: int) -> Location:
         return Location(path=self._path, line=line)
-
-    def _is_flag(self, flag: _Flag) -> bool:
-        return flag == self._flag
-
-    def _is_parameter(self, flag: _Flag) -> bool:
-        """Tell whether a flag stands on a parameter of the hook, or on an attribute of one."""
-        arguments = self._function.args
-        names = {a.arg for a in (*arguments.posonlyargs, *arguments.args)}
-        owner = flag.owner.split(".")
-        return owner[0] in names and all(part.isidentifier() for part in owner)
-
-    def _owner(self, node: ast.expr) -> str:
-        """Return the object that a flag stands on, a second name for it replaced by the first."""
-        for _ in range(_DEEPEST):
-            if isinstance(node, ast.Name) and node.id in self._names:
-                node = self._names[node.id]
-        return ast.unparse(node)
-
-    def _choose(self) -> _Flag | None:
-        """Return the flag: one both tested and set; else one that looks like a flag."""
-        tested = [t.flag for t in self._tests]
-        marked = [flag for flag, _ in self._sets]
-        both = [flag for flag in tested if flag in marked]
-        alike = [flag for flag in [*tested, *marked] if _LOOKS_LIKE_A_FLAG.search(flag.name)]
-        shared = [f for f in tested if f.name in {m.name for m in marked}]
-        return next(iter([*both, *shared, *alike]), None)
-
-    def _all_tests(self) -> Iterator[_Test]:
-        aliases: dict[str, ast.expr] = {}
-        for statement in statements(self._function.body):
-            match statement:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                    aliases[name] = value
-                case ast.If(test=test) | ast.While(test=test):
-                    found = self._test(test, aliases, statement.lineno)
-                    if found is not None:
-                        yield found
-                case _:
-                    pass
-
-    def _test(
-        self, test: ast.expr, aliases: dict[str, ast.expr], line: int, turned: bool = False
-    ) -> _Test | None:
-        match test:
-            case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return self._test(operand, aliases, line, not turned)
-            case ast.Call(func=ast.Name(id="bool"), args=[inner]):
-                return self._test(inner, aliases, line, turned)
-            case ast.Call(func=ast.Name(id="getattr" | "hasattr"), args=[owner, name, *default]):
-                text = self._text(name)
-                if text is not None and not any(_truthy(d) for d in default):
-                    return _Test(_Flag(self._owner(owner), text), line, not turned)
-            case ast.Attribute(value=owner, attr=name):
-                return _Test(_Flag(self._owner(owner), name), line, not turned)
-            case ast.Compare(left=left, ops=[operator], comparators=[ast.Constant(value=bool(v))]):
-                if isinstance(operator, ast.Is | ast.Eq):
-                    return self._test(left, aliases, line, turned != (not v))
-                if isinstance(operator, ast.IsNot | ast.NotEq):
-                    return self._test(left, aliases, line, turned != v)
-            case ast.Name(id=name) if name in aliases:
-                inner_aliases = {k: v for k, v in aliases.items() if k != name}
-                return self._test(aliases[name], inner_aliases, line, turned)
-            case ast.NamedExpr(value=value):
-                return self._test(value, aliases, line, turned)
-            case ast.BoolOp(op=operator, values=operands):
-                tests = [self._test(operand, aliases, line, turned) for operand in operands]
-                found = next((t for t in tests if t is not None), None)
-                if found is None:
-                    return None
-                # `if done or quiet: return` leaves it unset afterwards; `if done and quiet` open.
-                exact = isinstance(operator, ast.Or) == found.when_set
-                return replace(found, exact=exact)
-            case _:
-                pass
-        return None
-
-    def _all_sets(self) -> Iterator[tuple[_Flag, int]]:
-        for statement in statements(self._function.body):
-            found = self._mark(statement)
-            if found is not None:
-                yield found, statement.lineno
-
-    def _mark(self, statement: ast.stmt) -> _Flag | None:
-        """Return the flag that a statement sets to something true."""
-        match statement:
-            case ast.Assign(targets=targets, value=value) if _truthy(value):
-                for target in targets:
-                    if isinstance(target, ast.Attribute):
-                        return _Flag(self._owner(target.value), target.attr)
-            case ast.AnnAssign(target=ast.Attribute(value=owner, attr=name), value=value):
-                if value is not None and _truthy(value):
-                    return _Flag(self._owner(owner), name)
-            case ast.Expr(value=ast.Call(func=function, args=[*_, owner, name, value])):
-                if (dotted(function) or "").split(".")[-1] in ("setattr", "__setattr__"):
-                    text = self._text(name)
-                    if text is not None and _truthy(value):
-                        return _Flag(self._owner(owner), text)
-            case _:
-                pass
-        return None
-
-    def _text(self, node: ast.expr) -> str | None:
-        if isinstance(node, ast.Constant):
-            return node.value if isinstance(node.value, str) else None
-        name = dotted(node)
-        if name is None:
-            return None
-        try:
-            target = self._python.resolve(self._path, name)
-        except UnparsableError:
-            return None
-        if isinstance(target, Definition) and isinstance(target.node, ast.Constant):
-            return target.node.value if isinstance(target.node.value, str) else None
-        return None
 
     def _run(self, body: Sequence[ast.stmt], states: set[_State]) -> set[_State]:
         """Walk statements from each of some states; return those that reach the end."""
@@ -313,15 +170,14 @@ class _Reader:
                 return states
             case _:
                 states = self._effects(statement, states)
-                flag = self._mark(statement)
-                if flag is not None and self._is_flag(flag):
+                flag = self._flags.mark(statement)
+                if flag is not None and flag == self._flags.chosen:
                     return {replace(state, marked=True) for state in states}
                 return states
 
     def _outcomes(self, statement: ast.If, states: set[_State]) -> tuple[set[_State], set[_State]]:
-        test = next(
-            (t for t in self._tests if t.line == statement.lineno and self._is_flag(t.flag)), None
-        )
+        here = [t for t in self._flags.tests if t.line == statement.lineno]
+        test = next((t for t in here if t.flag == self._flags.chosen), None)
         if test is None:
             return states, states
         is_set = {replace(state, flag="set") for state in states}
@@ -410,8 +266,3 @@ def _function(python: PythonTree, path: str, call: ast.Call) -> Definition | Non
 
 def _is_docstring(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-
-
-def _truthy(node: ast.expr) -> bool:
-    """Tell whether an expression may be true; only a literal is known to be false."""
-    return not isinstance(node, ast.Constant) or bool(node.value)

@@ -12,7 +12,6 @@ from action.repository.syntax import UnparsableError, dotted
 from action.repository.tree import Tree
 from action.repository.yaml_file import Entry, read_yaml
 from action.source.engines import find_engines, imported_modules
-from action.source.expressions import Setting
 from action.source.follower import Follower
 from action.source.hooks import (
     HOOK,
@@ -23,6 +22,7 @@ from action.source.hooks import (
     set_attributes,
     stray_hooks,
 )
+from action.source.lookups import Setting
 from action.source.targets import TARGET_LIST, read_targets
 from action.source.values import ClassValue, Constant, Instance, TooMuchError, Unknown, Value
 
@@ -96,7 +96,8 @@ def _configs(
     tree: Tree, path: str, problems: list[TrailEnd]
 ) -> Iterator[tuple[str, dict[str, Entry]]]:
     for file in tree.paths():
-        if not file.startswith(f"{path}/") or not file.endswith((".yaml", ".yml")):
+        inside = file.startswith(f"{path}/") and not file.startswith(f"{path}/tests/")
+        if not inside or not file.endswith((".yaml", ".yml")):
             continue
         try:
             yield file, read_yaml(file, tree.read(file))

@@ -511,6 +511,50 @@ IDEMPOTENT = {
             )
         ),
     ),
+    "another attribute set": (
+        "unknown",
+        model((FLAG, ""), (SET, "    model.prefetch_depth = 2\n")),
+    ),
+    "another attribute tested": (
+        "unknown",
+        model((FLAG, "    if model.prefetch_enabled:\n        return\n"), (SET, "")),
+    ),
+    "another attribute tested and set beside the flag": (
+        "pass",
+        model(
+            (FLAG, FLAG + '    if not hasattr(model, "cache"):\n        model.cache = True\n'),
+        ),
+    ),
+    "tested or not wanted": (
+        "pass",
+        model((FLAG, FLAG.replace("False):", "False) or not model.blocks:"))),
+    ),
+    "tested and something else": (
+        "fail",
+        model((FLAG, FLAG.replace("False):", "False) and model.training:"))),
+    ),
+    "edges by a helper, flag set last": (
+        "pass",
+        {
+            MODEL_PY: MODEL.replace(
+                "        block.set_modules_to_forward_prefetch([following])\n"
+                "        following.set_modules_to_backward_prefetch([block])\n",
+                "        link(block, following)\n",
+            ).replace(
+                "class Toy",
+                "def link(a, b):\n    a.set_modules_to_forward_prefetch([b])\n\n\nclass Toy",
+            )
+        },
+    ),
+    "edges by a helper before the test": (
+        "fail",
+        {
+            MODEL_PY: MODEL.replace(FLAG, f"    link(*model.blocks)\n{FLAG}").replace(
+                "class Toy",
+                "def link(a, b):\n    a.set_modules_to_forward_prefetch([b])\n\n\nclass Toy",
+            )
+        },
+    ),
 }
 WRAP_TARGETS = {
     "only config": ("pass", {MODEL_PY: MODEL.replace('    _no_split_modules = ["Block"]\n', "")}),
