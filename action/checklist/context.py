@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -112,12 +112,8 @@ class Context:
         return tuple(
             Symbol(name=node.name, location=Location(path=path, line=node.lineno))
             for path in self.own_modules()
-            for node in ast.walk(self.python.syntax(path))
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-            and any(
-                isinstance(inner, ast.Attribute) and inner.attr in SETTERS.values()
-                for inner in ast.walk(node)
-            )
+            for node in functions(self.python.syntax(path))
+            if sets_edges(node)
         )
 
     def hooks_in_effect(self) -> tuple[Hook, ...]:
@@ -189,3 +185,23 @@ def at(text: str, location: Location | None) -> Evidence:
 def short(symbol: Symbol) -> str:
     """Return a symbol's last name, as people say it."""
     return symbol.name.rpartition(".")[2]
+
+
+def functions(root: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Yield the functions and methods in a syntax tree, nested ones too."""
+    for node in ast.walk(root):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def sets_edges(node: ast.AST) -> bool:
+    """Tell whether code names one of FSDP2's setters."""
+    return any(
+        isinstance(inner, ast.Attribute) and inner.attr in SETTERS.values()
+        for inner in ast.walk(node)
+    )
+
+
+def written(node: ast.AST) -> str:
+    """Return a node as it is written, on one line and not too long."""
+    return " ".join(ast.unparse(node).split()).replace("`", "'")[:80]

@@ -66,18 +66,18 @@ def _certainly_wrong(context: Context, hook: Hook, setter: str) -> Iterator[Evid
         if not isinstance(call.args[0], ast.List | ast.Tuple):
             given = ast.unparse(call.args[0])
             if given in modules:
-                yield at(f"`{_inline(given)}` is a module, where a list of modules is due", where)
+                yield at(f"`{_quoted(given)}` is a module, where a list of modules is due", where)
             continue
         # A call may return another module each time: `next(layers)`.
         elements = [e for e in call.args[0].elts if not _calls_something(e)]
         targets = [ast.unparse(element) for element in elements]
         if source in targets:
-            yield at(f"`{_inline(source)}` is told to prefetch itself", where)
+            yield at(f"`{_quoted(source)}` is told to prefetch itself", where)
         if model is not None and model.arg in targets:
             yield at(f"an edge points to the root, `{model.arg}`", where)
         for target in sorted(set(targets)):
             if targets.count(target) > 1:
-                yield at(f"`{_inline(target)}` stands twice in one list of edges", where)
+                yield at(f"`{_quoted(target)}` stands twice in one list of edges", where)
 
 
 def _certainly_modules(node: ast.AST) -> set[str]:
@@ -131,5 +131,5 @@ def _calls(node: ast.AST, setter: str) -> Iterator[ast.Call]:
             yield inner
 
 
-def _inline(text: str) -> str:
+def _quoted(text: str) -> str:
     return " ".join(text.split()).replace("`", "'")
