@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import signal
 import sys
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from action.pipeline import Surroundings, merge, select_recipes, validate
+from action.pipeline import (
+    Surroundings,
+    merge,
+    pull_request_text,
+    select_recipes,
+    validate,
+)
 from action.progress import Progress
 from action.records import Record, Report, Selection
 from action.report import (
     ReportFileError,
     append_summary,
-    check_writable,
+    check_file,
     headline,
+    prepare_folder,
     render_summary,
     write_outputs,
     write_report,
 )
-from action.repository.git import Git, GitError
+from action.repository.git import Git, GitError, UnknownRevisionError
 from action.settings import Settings, SettingsError, make_settings
 from action.stages import StagesError
 
@@ -82,28 +93,63 @@ def main(
 ) -> int:
     """Run one command and return its exit code; errors are one sentence on standard error."""
     stdout, stderr = stdout or sys.stdout, stderr or sys.stderr
-    # A cancelled job sends SIGINT, then SIGTERM; as PID 1 neither would act by default.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
+    for stream in (stdout, stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that cannot show a character must not end the run.
+            stream.reconfigure(errors="backslashreplace")
+    in_job = environ.get("GITHUB_ACTIONS") == "true"
+    screen, errors = Progress(stdout, in_job=in_job), Progress(stderr, in_job=in_job)
     try:
         flags = _flags(argv)
         if flags["command"] is None and not environ.get("INPUT_COMMAND"):
             parser().print_help(stderr)
             return USAGE
-        settings = make_settings(flags, environ)
-        return _run(settings, environ, stdout, stderr)
-    except SettingsError as trouble:
-        print(f"fsdp2-prefetch: {trouble}", file=stderr)
+        with _cancellable():
+            return _run(make_settings(flags, environ), environ, stdout, screen, errors)
+    except (SettingsError, UnknownRevisionError) as trouble:
+        errors.line(f"fsdp2-prefetch: {trouble}")
         return USAGE
-    except GitError as trouble:
-        print(f"fsdp2-prefetch: {trouble}", file=stderr)
-        return USAGE
-    except (ReportFileError, StagesError) as trouble:
-        print(f"fsdp2-prefetch: {trouble}", file=stderr)
+    except (ReportFileError, StagesError, GitError) as trouble:
+        errors.line(f"fsdp2-prefetch: {trouble}")
         return INFRASTRUCTURE
     except KeyboardInterrupt:
-        print("fsdp2-prefetch: cancelled before there was anything to report", file=stderr)
+        errors.line("fsdp2-prefetch: cancelled before there was anything to report")
         return INFRASTRUCTURE
+    except BrokenPipeError:
+        # Whoever reads has gone; what is still buffered must not raise at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return INFRASTRUCTURE
+    except Exception as trouble:
+        # Python's own exit code for a traceback is 1, which here would be a verdict.
+        where = traceback.extract_tb(trouble.__traceback__)[-1]
+        what = f"{type(trouble).__name__}: {trouble}"
+        errors.line(
+            f"fsdp2-prefetch: the run broke down at {Path(where.filename).name}:{where.lineno}: "
+            f"{what}"
+        )
+        return INFRASTRUCTURE
+
+
+@contextmanager
+def _cancellable() -> Iterator[None]:
+    """Turn the first SIGINT or SIGTERM into a KeyboardInterrupt, and ignore the ones after it.
+
+    A cancelled job sends SIGINT, then SIGTERM; as PID 1 neither would act by default. After the
+    first one the report is written, which the second must not prevent.
+    """
+
+    def cancel(number: int, frame: object) -> None:
+        for each in numbers:
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, cancel) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -149,50 +195,57 @@ def _flags(argv: Sequence[str] | None) -> dict[str, Any]:
     return given
 
 
-def _run(settings: Settings, environ: Mapping[str, str], stdout: TextIO, stderr: TextIO) -> int:
-    progress = Progress(stderr, in_job=environ.get("GITHUB_ACTIONS") == "true")
-    if settings.command == "report":
-        check_writable(settings.out)
-        return _finish(merge(settings.reports), settings, environ, stdout, stderr)
-    around = Surroundings(Git(settings.repo), environ, progress, time.monotonic)
-    if settings.command == "select":
-        selection = select_recipes(settings, around)
-        _write_json(selection, settings.json_to, stdout)
-        if settings.json_to != "-":
-            print(selection_text(selection), file=stdout)
-        _set_outputs(environ, _selection_outputs(selection))
-        return OK
-    check_writable(settings.out)
-    with progress.group("Selecting recipes"):
-        selection = select_recipes(settings, around)
-        progress.line(selection_text(selection))
-    report = validate(settings, around, selection)
-    return _finish(report, settings, environ, stdout, stderr)
-
-
-def _finish(
-    report: Report,
+def _run(
     settings: Settings,
     environ: Mapping[str, str],
     stdout: TextIO,
-    stderr: TextIO,
+    screen: Progress,
+    errors: Progress,
 ) -> int:
+    if settings.json_to not in (None, "-"):
+        check_file(Path(str(settings.json_to)), "--json")
+    if settings.command == "select":
+        around = Surroundings(Git(settings.repo), environ, errors, time.monotonic)
+        selection = select_recipes(settings, around)
+        _write_json(selection, settings.json_to, stdout)
+        if settings.json_to != "-":
+            screen.line(selection_text(selection))
+        _set_outputs(environ, _selection_outputs(selection))
+        return OK
+    report, settings, moved = _report(settings, environ, errors)
+    code = exit_code(report, settings.fail_on)
     folder, trouble = write_report(report, settings.out)
     if trouble is not None:
-        print(f"fsdp2-prefetch: {trouble}", file=stderr)
+        errors.line(f"fsdp2-prefetch: {trouble}")
     _write_json(report, settings.json_to, stdout)
     if settings.json_to != "-":
-        print(headline(report), file=stdout)
-        print(f"The comment is in {folder / 'comment.md'}", file=stdout)
-    outputs = _selection_outputs(report.selection) | {
-        "conclusion": report.conclusion,
-        "gaps": str(len(report.gaps) + sum(len(recipe.gaps) for recipe in report.recipes)),
-        "report": str(folder / "report.json"),
-    }
-    _set_outputs(environ, outputs)
+        screen.line(f"{headline(report)}\nThe comment is in {folder / 'comment.md'}")
+    _set_outputs(environ, _report_outputs(report, folder))
     if environ.get("GITHUB_STEP_SUMMARY"):
         append_summary(Path(environ["GITHUB_STEP_SUMMARY"]), render_summary(report))
-    return INFRASTRUCTURE if trouble is not None else exit_code(report, settings.fail_on)
+    return INFRASTRUCTURE if moved or trouble is not None else code
+
+
+def _report(
+    settings: Settings, environ: Mapping[str, str], errors: Progress
+) -> tuple[Report, Settings, bool]:
+    """Return the report, the settings with the folder to write it to, and whether that moved."""
+    text = pull_request_text(settings)
+    git = None if settings.command == "report" else Git(settings.repo)
+    moved = False
+    try:
+        prepare_folder(settings.out)
+    except ReportFileError as trouble:
+        spare = Path(tempfile.mkdtemp(prefix="fsdp2-prefetch-out-"))
+        errors.line(f"fsdp2-prefetch: {trouble}; this report goes to {spare}")
+        settings, moved = settings.model_copy(update={"out": spare}), True
+    if git is None:
+        return merge(settings.reports, environ), settings, moved
+    around = Surroundings(git, environ, errors, time.monotonic)
+    with errors.group("Selecting recipes"):
+        selection = select_recipes(settings, around)
+        errors.line(selection_text(selection))
+    return validate(settings, around, selection, text), settings, moved
 
 
 def exit_code(report: Report, fail_on: str) -> int:
@@ -204,8 +257,8 @@ def exit_code(report: Report, fail_on: str) -> int:
 
 
 def selection_text(selection: Selection) -> str:
-    """Return a selection as lines for a person."""
-    lines = []
+    """Return a selection as lines for a person; a name with a newline in it stays on its line."""
+    lines: list[str] = []
     for recipe in selection.recipes:
         lines.append(f"{recipe.name}: selected")
         for reason in recipe.reasons:
@@ -215,12 +268,20 @@ def selection_text(selection: Selection) -> str:
     if not selection.recipes:
         lines.append("No recipe is affected.")
     lines += [f"{file.path}: not selected: {file.reason}" for file in selection.unaffected]
-    return "\n".join([*lines, *selection.notes])
+    return "\n".join(line.replace("\n", "\\n") for line in [*lines, *selection.notes])
 
 
 def _selection_outputs(selection: Selection) -> dict[str, str]:
     names = [recipe.name for recipe in selection.recipes]
     return {"recipes": json.dumps(names), "matrix": json.dumps({"recipe": names})}
+
+
+def _report_outputs(report: Report, folder: Path) -> dict[str, str]:
+    return _selection_outputs(report.selection) | {
+        "conclusion": report.conclusion,
+        "gaps": str(len(report.gaps) + sum(len(recipe.gaps) for recipe in report.recipes)),
+        "report": str(folder / "report.json"),
+    }
 
 
 def _write_json(record: Record, path: str | None, stdout: TextIO) -> None:

@@ -26,14 +26,20 @@ from action.records import (
 from action.report import conclude, read_report, read_selection, recipe_gaps, run_gaps
 from action.repository.checkout import checked_out
 from action.repository.diff import added_lines, changes
-from action.repository.git import Git
+from action.repository.git import Git, GitError, UnknownRevisionError
 from action.repository.python import PythonTree
 from action.repository.revisions import default_base
 from action.repository.tree import CommitTree
 from action.select import recipe_names, select, select_all
 from action.settings import Settings, SettingsError
 from action.source import read_recipe
-from action.stages import environment, not_run, run_stages
+from action.stages import (
+    StagesError,
+    StagesInterrupted,
+    environment,
+    not_run,
+    run_stages,
+)
 
 
 @dataclass(frozen=True)
@@ -48,19 +54,18 @@ class Surroundings:
 
 
 def select_recipes(settings: Settings, around: Surroundings) -> Selection:
-    """Return the recipes to validate.
+    """Return what the change affects, or what the selection file or `all` says instead.
 
-    Those of the selection file, those named, all, or those that the change affects: whichever the
-    settings ask for.
+    Recipes asked for by name are added to it when they are not in it.
 
     Raises:
-        SettingsError: a named recipe does not exist.
+        SettingsError: a named recipe does not exist, or the selection file does not fit.
         GitError: the repository or a revision cannot be read.
         ReportFileError: the selection file cannot be read.
     """
     git = around.git
     if settings.selection is not None:
-        selection = read_selection(settings.selection)
+        selection = _from_file(settings, git)
     else:
         selection = _compare(settings, around)
     if not settings.recipes:
@@ -79,28 +84,38 @@ def select_recipes(settings: Settings, around: Surroundings) -> Selection:
             reasons=(Reason(rule="asked", detail="it was asked for by name"),),
         )
         selected.setdefault(name, asked)
-    wanted = tuple(selected[name] for name in dict.fromkeys(settings.recipes))
-    return selection.model_copy(update={"recipes": wanted})
+    return selection.model_copy(update={"recipes": tuple(selected.values())})
 
 
-def validate(settings: Settings, around: Surroundings, selection: Selection) -> Report:
+def validate(
+    settings: Settings, around: Surroundings, selection: Selection, text: str | None = None
+) -> Report:
     """Return the report on the selected recipes: soft items always, the stages asked for.
 
-    A run that is interrupted still returns what it has; the report says what stopped it.
+    `text` is the pull request's title and text, read for claims. A run that is interrupted, or
+    cannot go on, still returns what it has; the report says what stopped it.
     """
     begin, started = around.clock(), around.now()
     recipes: list[RecipeReport] = []
     notes: list[str] = []
     interrupted = None
+    asked = settings.recipes or None
+    if asked is not None:
+        others = [f"`{r.name}`" for r in selection.recipes if r.name not in asked]
+        if others:
+            notes.append(f"Not part of this run, though selected: {', '.join(others)}.")
     with ExitStack() as stack:
         try:
-            _validate_each(settings, around, selection, stack, recipes, notes)
+            _validate_each(settings, around, selection, text, stack, recipes, notes)
         except KeyboardInterrupt:
             interrupted = "it was cancelled"
-    gaps = run_gaps(selection, recipes, interrupted)
+        except (StagesError, GitError, OSError) as trouble:
+            interrupted = str(trouble)
+    gaps = run_gaps(selection, recipes, interrupted, asked)
     return Report(
         conclusion=conclude(selection, recipes, gaps),
         selection=selection,
+        asked=asked,
         recipes=tuple(recipes),
         gaps=gaps,
         notes=tuple(notes),
@@ -111,22 +126,24 @@ def validate(settings: Settings, around: Surroundings, selection: Selection) -> 
     )
 
 
-def merge(paths: Sequence[Path]) -> Report:
+def merge(paths: Sequence[Path], environ: Mapping[str, str]) -> Report:
     """Merge the reports of jobs that validated some of the recipes of one selection each.
+
+    A selected recipe without a report is a gap. Addresses are this job's own, not the files'.
 
     Raises:
         ReportFileError: a file cannot be read.
-        SettingsError: the reports are of different commits, or two have the same recipe.
+        SettingsError: the reports are of different changes, or two have the same recipe.
     """
     reports = [read_report(path) for path in paths]
     first = reports[0]
     recipes: dict[str, RecipeReport] = {}
     selected: dict[str, SelectedRecipe] = {}
     for path, report in zip(paths, reports, strict=True):
-        if report.selection.head != first.selection.head:
+        if _compared(report) != _compared(first):
             raise SettingsError(
-                f"{path} is a report on {report.selection.head[:12]}, but {paths[0]} on "
-                f"{first.selection.head[:12]}; merge reports of one commit"
+                f"{path} is a report on {_shown(report)}, but {paths[0]} on {_shown(first)}; "
+                "merge reports of one change"
             )
         selected |= {recipe.name: recipe for recipe in report.selection.recipes}
         for recipe in report.recipes:
@@ -134,18 +151,66 @@ def merge(paths: Sequence[Path]) -> Report:
                 raise SettingsError(f"{path} has recipe `{recipe.name}`, as another report does")
             recipes[recipe.name] = recipe
     selection = first.selection.model_copy(update={"recipes": tuple(selected.values())})
+    results = tuple(recipes.values())
     interruptions = {g.summary: g for r in reports for g in r.gaps if g.id == "run:interrupted"}
-    gaps = (*interruptions.values(), *run_gaps(selection, tuple(recipes.values()), None))
-    return first.model_copy(
-        update={
-            "conclusion": conclude(selection, tuple(recipes.values()), gaps),
-            "selection": selection,
-            "recipes": tuple(recipes.values()),
-            "gaps": gaps,
-            "notes": tuple(dict.fromkeys(note for r in reports for note in r.notes)),
-            "duration": sum(report.duration for report in reports),
-        }
+    gaps = (*interruptions.values(), *run_gaps(selection, results, None))
+    partial_notes = [note for r in reports if r.asked is None for note in r.notes]
+    return Report(
+        conclusion=conclude(selection, results, gaps),
+        selection=selection,
+        recipes=results,
+        gaps=gaps,
+        notes=tuple(dict.fromkeys(partial_notes)),
+        started=min(filter(None, (report.started for report in reports)), default=None),
+        duration=sum(report.duration for report in reports),
+        run_url=_run_url(environ),
+        repository_url=_repository_url(environ),
     )
+
+
+def pull_request_text(settings: Settings) -> str | None:
+    """Return the text of the file that the settings name, None when they name none.
+
+    Raises:
+        SettingsError: it cannot be read.
+    """
+    path = settings.pull_request_text
+    if path is None:
+        return None
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as trouble:
+        raise SettingsError(
+            f"pull_request_text: cannot read {path}: {trouble.strerror}"
+        ) from trouble
+
+
+def _from_file(settings: Settings, git: Git) -> Selection:
+    """Return the selection of a file, believed only as far as the repository bears it out."""
+    assert settings.selection is not None
+    selection = read_selection(settings.selection)
+    head = git.commit(selection.head)
+    known = recipe_names(git, head, recipes_root=settings.recipes_root)
+    for recipe in selection.recipes:
+        if recipe.name not in known or recipe.path != f"{settings.recipes_root}/{recipe.name}":
+            raise SettingsError(
+                f"{settings.selection}: `{recipe.path}` is no recipe at {head[:12]}; "
+                f"there are: {', '.join(known) or 'none'}"
+            )
+    commits = {
+        name: value if value is None else git.commit(value)
+        for name, value in (("base", selection.base), ("merge_base", selection.merge_base))
+    }
+    return selection.model_copy(update={"head": head, **commits})
+
+
+def _compared(report: Report) -> tuple[str, str | None]:
+    return report.selection.head, report.selection.merge_base
+
+
+def _shown(report: Report) -> str:
+    head, merge_base = _compared(report)
+    return head[:12] if merge_base is None else f"{merge_base[:12]}..{head[:12]}"
 
 
 def _compare(settings: Settings, around: Surroundings) -> Selection:
@@ -155,7 +220,12 @@ def _compare(settings: Settings, around: Surroundings) -> Selection:
         return select_all(git, head, recipes_root=root)
     if settings.base is not None:
         return select(git, git.commit(settings.base), head, recipes_root=root)
-    base = default_base(git, settings.head, around.environ)
+    try:
+        base = default_base(git, settings.head, around.environ)
+    except UnknownRevisionError:
+        if not settings.recipes:
+            raise
+        return Selection(mode="all", head=head, notes=("There was nothing to compare with.",))
     if base.revision is None:
         return select_all(git, head, recipes_root=root, why=base.why)
     selection = select(git, git.commit(base.revision), head, recipes_root=root)
@@ -166,6 +236,7 @@ def _validate_each(
     settings: Settings,
     around: Surroundings,
     selection: Selection,
+    text: str | None,
     stack: ExitStack,
     recipes: list[RecipeReport],
     notes: list[str],
@@ -183,11 +254,10 @@ def _validate_each(
             partial(added_lines, git, selection.merge_base, selection.head),
         )
     python = PythonTree(head)
-    text = _pull_request_text(settings)
     checkout = None
     seen = Environment()
     if settings.hard_stages:
-        checkout = stack.enter_context(checked_out(git, selection.head))
+        checkout = stack.enter_context(checked_out(git, selection.head, settings.out))
         if checkout.note is not None:
             notes.append(checkout.note)
         progress.line(f"looking at {settings.python}")
@@ -197,15 +267,17 @@ def _validate_each(
         if seen.problem is not None:
             progress.line(f"  {seen.problem}")
     for selected in selection.recipes:
+        if settings.recipes and selected.name not in settings.recipes:
+            continue
         with progress.group(f"{selected.name}"):
             source = read_recipe(head, python, selected.name, selected.path)
             checks = check_recipe(Context(source, head, python, diff, text))
             for check in checks:
                 progress.line(f"  {check.id}: {check.verdict}: {check.summary}")
-            stages: tuple[StageResult, ...] = not_run("it was not asked for")
+            stages: tuple[StageResult, ...] = not_run("it was not asked for", "not asked for")
             try:
                 if checkout is not None:
-                    stages = not_run("the run was cancelled")
+                    stages = not_run("the run could not go on")
                     stages = run_stages(
                         selected.path,
                         checkout.root,
@@ -218,6 +290,9 @@ def _validate_each(
                         announce=progress.line,
                         clock=around.clock,
                     )
+            except StagesInterrupted as stop:
+                stages = stop.results
+                raise
             finally:
                 recipes.append(
                     RecipeReport(
@@ -231,18 +306,6 @@ def _validate_each(
                         environment=seen,
                     )
                 )
-
-
-def _pull_request_text(settings: Settings) -> str | None:
-    path = settings.pull_request_text
-    if path is None:
-        return None
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError as trouble:
-        raise SettingsError(
-            f"pull_request_text: cannot read {path}: {trouble.strerror}"
-        ) from trouble
 
 
 def _repository_url(environ: Mapping[str, str]) -> str | None:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-SCHEMA = "fsdp2-prefetch/1"
+SCHEMA: Literal["fsdp2-prefetch/1"] = "fsdp2-prefetch/1"
 """Version of the JSON written by this package; changed when a field changes its meaning."""
 
 Verdict = Literal["pass", "fail", "unknown", "not applicable"]
@@ -47,7 +47,7 @@ Conclusion = Literal["passed", "gaps", "failed", "nothing selected", "infrastruc
 class Record(BaseModel):
     """Base of every record: frozen, no unknown fields, no silent type conversion."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Location(Record):
@@ -118,19 +118,21 @@ class Selection(Record):
 
     `mode`: `diff` compared merge base and head; `all` was asked for; `fail-open` selected every
     recipe since the merge base could not be found. `base` and `head` are full commit ids; `base`
-    is None without a diff. `notes` are sentences about how the comparison was made.
+    is None without a diff. `recipe_count` is how many recipes there are at the head. `notes` are
+    sentences about how the comparison was made.
     """
 
-    schema_: str = Field(default=SCHEMA, alias="schema")
+    schema_: Literal["fsdp2-prefetch/1"] = Field(default=SCHEMA, alias="schema")
     mode: Literal["diff", "all", "fail-open"]
     head: str
     base: str | None = None
     merge_base: str | None = None
+    recipe_count: int | None = None
     recipes: tuple[SelectedRecipe, ...] = ()
     unaffected: tuple[Unaffected, ...] = ()
     notes: tuple[str, ...] = ()
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True)
 
 
 class TrailEnd(Record):
@@ -170,12 +172,16 @@ class Guard(Record):
             "perhaps another object",
             "inverted",
             "edges before the test",
+            "half tested",
             "set before the edges",
             "left unset",
         ]
         | None
     ) = None
     trouble_at: Location | None = None
+    tests_for: Literal["value", "presence", "attribute"] | None = None
+    """Whether the test reads the flag's value with a default, asks only whether it is there, or
+    reads the attribute outright, which raises when nothing has set it."""
     replaced: tuple[Location, ...] = ()
     """Lines where a list of edges replaces one set earlier in the same call."""
 
@@ -297,6 +303,7 @@ class StageResult(Record):
     skipped: int = 0
     skip_reasons: tuple[str, ...] = ()
     failures: tuple[Failure, ...] = ()
+    not_run_because: Literal["not asked for", "earlier stage", "cancelled"] | None = None
     last_test: str | None = None
     tail: str = ""
     log: str | None = None
@@ -340,15 +347,17 @@ class RecipeReport(Record):
 class Report(Record):
     """The whole result; `report.json` is this record, and `report.schema.json` its JSON Schema.
 
+    `asked` names the recipes that this run was to validate, where that is not all of the selection.
     `gaps` are those of the run as a whole, beside those of each recipe. `duration` is in seconds;
     `started` an ISO 8601 time in UTC. `notes` are sentences about the
     run as a whole, for instance that the stages ran in a scratch checkout. `run_url` is the page
     of the workflow run and `repository_url` the repository's, where links to files begin.
     """
 
-    schema_: str = Field(default=SCHEMA, alias="schema")
+    schema_: Literal["fsdp2-prefetch/1"] = Field(default=SCHEMA, alias="schema")
     conclusion: Conclusion
     selection: Selection
+    asked: tuple[str, ...] | None = None
     recipes: tuple[RecipeReport, ...] = ()
     gaps: tuple[Gap, ...] = ()
     notes: tuple[str, ...] = ()
@@ -357,4 +366,4 @@ class Report(Record):
     run_url: str | None = None
     repository_url: str | None = None
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True)

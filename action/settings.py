@@ -28,7 +28,7 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    command: Command = Field("run", description="what to do: select, validate, run or report")
+    command: Command = Field("select", description="what to do: select, validate, run or report")
     repo: Path = Field(Path(), description="folder of the repository")
     base: str | None = Field(
         None,
@@ -83,7 +83,7 @@ class Settings(BaseModel):
     @classmethod
     def _inside(cls, value: str) -> str:
         cleaned = value.strip("/")
-        if not cleaned or ".." in Path(cleaned).parts:
+        if not cleaned or not set(Path(cleaned).parts).isdisjoint({"..", "."}) or cleaned == ".":
             raise ValueError("a folder inside the repository is needed")
         return cleaned
 

@@ -4,7 +4,8 @@ from action.report.comment import headline, render_comment, render_summary
 from action.report.files import (
     ReportFileError,
     append_summary,
-    check_writable,
+    check_file,
+    prepare_folder,
     read_report,
     read_selection,
     report_schema,
@@ -17,11 +18,12 @@ from action.report.junit import junit_xml
 __all__ = [
     "ReportFileError",
     "append_summary",
-    "check_writable",
+    "check_file",
     "conclude",
     "has_failure",
     "headline",
     "junit_xml",
+    "prepare_folder",
     "read_report",
     "read_selection",
     "recipe_gaps",

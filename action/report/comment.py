@@ -6,7 +6,7 @@ recipe; what the change did not affect; a foot that says what was compared and o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -100,6 +100,8 @@ def headline(report: Report) -> str:
         return f"❌ FSDP2 prefetching: {failing} of {_count(total, 'recipe')} {verb}, {remain}"
     if report.conclusion == "infrastructure":
         return f"⚠️ FSDP2 prefetching: the run could not be completed, {remain}"
+    if report.selection.recipe_count == 0:
+        return "⚠️ FSDP2 prefetching: there is no recipe here, so nothing was run"
     if not report.selection.recipes:
         return "✅ FSDP2 prefetching: this change affects no recipe, so nothing was run"
     if gaps:
@@ -171,6 +173,8 @@ def _context(report: Report, cut: Cut) -> dict[str, object]:
         "shows_evidence": lambda c: cut.evidence_of_passes or c.verdict in ("fail", "unknown"),
         "status": _status,
         "verdict": _verdict,
+        "most": lambda number: number if cut.listed is None else min(number, cut.listed),
+        "more": _more,
         "foot": _foot(report),
     }
 
@@ -219,6 +223,12 @@ def _status(recipe: RecipeReport) -> Markdown:
     start = f"fails at {', '.join(failed)}" if failed else "no failure"
     gaps = len(recipe.gaps)
     return Markdown(f"{start}, {_count(gaps, 'gap')}" if gaps else f"{start}, no gap")
+
+
+def _more(items: Sequence[object], shown: int | None) -> Markdown:
+    """Return the list entry that says how many are not shown; nothing when all are."""
+    left = 0 if shown is None else len(items) - shown
+    return Markdown(f"- … and {left} more, in `report.json`\n" if left > 0 else "")
 
 
 def _excerpt(text: str, lines: int | None) -> Markdown:

@@ -15,6 +15,9 @@ from action.records import Report, Selection
 from action.report.comment import render_comment, render_summary
 from action.report.junit import junit_xml
 
+NAMES = ("report.json", "comment.md", "summary.md", "junit.xml")
+"""The files of a report."""
+
 _Read = TypeVar("_Read", Report, Selection)
 
 
@@ -24,12 +27,13 @@ class ReportFileError(Exception):
 
 def report_files(report: Report) -> dict[str, bytes]:
     """Return the content of `report.json`, `comment.md`, `summary.md` and `junit.xml`."""
-    return {
-        "report.json": (report.model_dump_json(by_alias=True, indent=2) + "\n").encode(),
-        "comment.md": render_comment(report).encode(),
-        "summary.md": render_summary(report).encode(),
-        "junit.xml": junit_xml(report),
-    }
+    contents = (
+        (report.model_dump_json(by_alias=True, indent=2) + "\n").encode(),
+        render_comment(report).encode(),
+        render_summary(report).encode(),
+        junit_xml(report),
+    )
+    return dict(zip(NAMES, contents, strict=True))
 
 
 def write_report(
@@ -57,24 +61,40 @@ def write_report(
     return out, None
 
 
-def check_writable(out: Path) -> None:
-    """Make `out` and prove that a file can be written there.
+def prepare_folder(out: Path) -> None:
+    """Make `out`, delete what an earlier run reported there, prove that it can be written.
+
+    A report of an earlier run must not be taken for that of a run that broke down.
 
     Raises:
         ReportFileError: it cannot; the sentence names the folder and the system's reason.
     """
-    probe = out / f".write-{uuid.uuid4().hex}"
+    proof = out / f".write-{uuid.uuid4().hex}"
     try:
         out.mkdir(parents=True, exist_ok=True)
-        probe.write_bytes(b"x" * 4096)
-        probe.unlink()
+        for name in NAMES:
+            (out / name).unlink(missing_ok=True)
+        proof.write_bytes(b"x" * 4096)
+        proof.unlink()
     except OSError as trouble:
         with contextlib.suppress(OSError):
-            probe.unlink(missing_ok=True)
+            proof.unlink(missing_ok=True)
         raise ReportFileError(
             f"cannot write to the output folder {out}: {_reason(trouble)}; "
             "give another one with --out"
         ) from trouble
+
+
+def check_file(path: Path, setting: str) -> None:
+    """Prove that a file can be written; it is made if it does not exist.
+
+    Raises:
+        ReportFileError: it cannot; the sentence names the setting and the system's reason.
+    """
+    try:
+        path.open("a").close()
+    except OSError as trouble:
+        raise ReportFileError(f"{setting}: cannot write {path}: {_reason(trouble)}") from trouble
 
 
 def read_report(path: Path) -> Report:
@@ -104,16 +124,16 @@ def write_outputs(path: Path, values: Mapping[str, str]) -> None:
     Each value stands between random delimiters, so that no value can end its own block and begin
     another output.
     """
-    with path.open("a", encoding="utf-8") as file:
-        for name, value in values.items():
-            delimiter = f"end-{uuid.uuid4().hex}"
-            file.write(f"{name}<<{delimiter}\n{value}\n{delimiter}\n")
+    blocks = []
+    for name, value in values.items():
+        delimiter = f"end-{uuid.uuid4().hex}"
+        blocks.append(f"{name}<<{delimiter}\n{value}\n{delimiter}\n")
+    _append(path, "".join(blocks))
 
 
 def append_summary(path: Path, summary: str) -> None:
     """Append to the file that `GITHUB_STEP_SUMMARY` names."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write(summary)
+    _append(path, summary)
 
 
 def _read(path: Path, record: type[_Read]) -> _Read:
@@ -128,6 +148,14 @@ def _read(path: Path, record: type[_Read]) -> _Read:
         raise ReportFileError(
             f"{path} is not a {what} that this version wrote: {first['msg']} at {where}"
         ) from trouble
+
+
+def _append(path: Path, text: str) -> None:
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as trouble:
+        raise ReportFileError(f"cannot write {path}: {_reason(trouble)}") from trouble
 
 
 def _write_all(files: Mapping[str, bytes], folder: Path) -> None:

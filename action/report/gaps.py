@@ -6,7 +6,7 @@ from the results alone, so that nothing can be claimed in the comment that did n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from action.records import (
     CheckId,
@@ -72,11 +72,15 @@ def recipe_gaps(
 
 
 def run_gaps(
-    selection: Selection, recipes: Sequence[RecipeReport], interrupted: str | None
+    selection: Selection,
+    recipes: Sequence[RecipeReport],
+    interrupted: str | None,
+    asked: Collection[str] | None = None,
 ) -> tuple[Gap, ...]:
     """Return what is unproved about the run as a whole.
 
-    `interrupted` says what stopped the run before its end, if something did.
+    `interrupted` says what stopped the run before its end, if something did; `asked` are the
+    recipes that it was to validate, None for all that are selected.
     """
     gaps: list[Gap] = []
     if interrupted is not None:
@@ -88,7 +92,8 @@ def run_gaps(
             )
         )
     validated = {recipe.name for recipe in recipes}
-    missing = [f"`{r.name}`" for r in selection.recipes if r.name not in validated]
+    wanted = [r.name for r in selection.recipes] if asked is None else list(asked)
+    missing = [f"`{name}`" for name in wanted if name not in validated]
     if missing:
         gaps.append(
             Gap(
@@ -116,7 +121,7 @@ def conclude(
         stage.outcome == "could not start" for recipe in recipes for stage in recipe.stages
     ):
         return "infrastructure"
-    if not selection.recipes:
+    if not recipes and not selection.recipes:
         return "nothing selected"
     return "gaps" if gaps or any(recipe.gaps for recipe in recipes) else "passed"
 
@@ -211,6 +216,10 @@ def _passed_gaps(stage: StageResult, environment: Environment) -> list[Gap]:
 
 
 def _closes_not_run(stage: StageResult) -> str:
-    if "not asked for" in stage.summary:
-        return f"Run with `--stages` naming `{stage.id}`."
-    return "Make the earlier stage pass."
+    match stage.not_run_because:
+        case "not asked for":
+            return f"Run with `--stages` naming `{stage.id}`."
+        case "cancelled":
+            return "Run it again."
+        case _:
+            return "Make the earlier stage pass."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -11,8 +12,9 @@ from pathlib import Path
 
 from action.repository.git import Git
 
-# An untracked file of these kinds can make a test pass that fails for everybody else.
-_CODE = (".py", ".yaml", ".yml", ".toml", ".cfg", ".ini")
+# An ignored file of these kinds can make a test pass that fails for everybody else; ignored data
+# and folders (environments, caches) are what a folder serves for.
+_CODE = (".py", ".pth", ".yaml", ".yml", ".toml", ".cfg", ".ini")
 
 
 @dataclass(frozen=True)
@@ -24,25 +26,26 @@ class Checkout:
 
 
 @contextmanager
-def checked_out(git: Git, commit: str) -> Iterator[Checkout]:
+def checked_out(git: Git, commit: str, ours: Path | None = None) -> Iterator[Checkout]:
     """Give a folder with the files of `commit` (a full id).
 
     The repository's own folder serves when that commit is checked out there, no tracked file
-    differs from it, and no untracked file could change what the tests do; data that git does not
-    track may lie there. Otherwise the commit is checked out into a scratch clone that shares the
-    objects and is deleted afterwards: the user's files and index are never touched.
+    differs from it, and neither an untracked file nor ignored code could change what the tests do;
+    files below `ours`, the output folder, do not count. Otherwise the commit is checked out into a
+    scratch repository that borrows the objects and is deleted afterwards: the user's files and
+    index are never touched.
 
     Raises:
         GitError: git cannot read the repository or write the clone.
     """
-    why = _why_not_here(git, commit)
+    why = _why_not_here(git, commit, ours)
     if why is None:
         yield Checkout(git.repo)
         return
     scratch = Path(tempfile.mkdtemp(prefix="fsdp2-prefetch-"))
     try:
         root = scratch / "checkout"
-        git.output("clone", "--quiet", "--shared", "--no-checkout", "--", str(git.repo), str(root))
+        _borrow(git, root)
         Git(root, git.run).output("checkout", "--quiet", "--detach", commit)
         yield Checkout(
             root,
@@ -53,14 +56,47 @@ def checked_out(git: Git, commit: str) -> Iterator[Checkout]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _why_not_here(git: Git, commit: str) -> str | None:
+def _borrow(git: Git, root: Path) -> None:
+    """Make an empty repository at `root` that reads the objects of another, shallow ones too.
+
+    A clone would do for a whole history, but of a shallow repository it takes only what its
+    branches reach.
+    """
+    kind = git.output("rev-parse", "--show-object-format").decode().strip()
+    git.output("init", "--quiet", f"--object-format={kind}", "--", str(root))
+    objects = _git_path(git, "objects")
+    (root / ".git" / "objects" / "info" / "alternates").write_bytes(os.fsencode(objects) + b"\n")
+    shallow = _git_path(git, "shallow")
+    if shallow.exists():
+        shutil.copyfile(shallow, root / ".git" / "shallow")
+
+
+def _git_path(git: Git, name: str) -> Path:
+    path = git.output("rev-parse", "--git-path", name).removesuffix(b"\n")
+    return git.repo / os.fsdecode(path)
+
+
+def _why_not_here(git: Git, commit: str, ours: Path | None) -> str | None:
     if git.commit("HEAD") != commit:
         return "is at another commit"
-    status = git.output("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
+    status = git.output(
+        "status", "--porcelain", "-z", "--untracked-files=normal", "--ignored", "--no-renames"
+    )
     for entry in status.decode(errors="surrogateescape").split("\0"):
         code, path = entry[:2], entry[3:]
-        if code == "??" and path.endswith(_CODE):
-            return f"holds `{path}`, which is not committed"
-        if code not in ("", "??", "!!"):
+        if not code or (ours is not None and _holds(git.repo / path, ours)):
+            continue
+        shown = path.encode(errors="surrogateescape").decode(errors="replace")
+        if code == "!!":
+            if path.endswith(_CODE):
+                return f"holds `{shown}`, which git ignores"
+        elif code == "??":
+            return f"holds `{shown}`, which is not committed"
+        else:
             return "has uncommitted changes"
     return None
+
+
+def _holds(path: Path, ours: Path) -> bool:
+    ours = ours.resolve()
+    return path == ours or path in ours.parents or ours in path.parents

@@ -26,22 +26,33 @@ class GitError(Exception):
     """Git could not do what was asked; one sentence says what and why."""
 
 
+class MissingGitError(GitError):
+    """There is no git to run."""
+
+
+class UnknownRevisionError(GitError):
+    """A revision, or the repository itself, is not there: the one who named it must correct it."""
+
+
 class Git:
     """Runs git in the repository at `repo`; `run` is `subprocess.run` or a stand-in for it.
 
     Raises:
-        GitError: `repo` is not a folder inside a git repository, or git is not installed.
+        UnknownRevisionError: `repo` is not a folder inside a git repository.
+        GitError: git is not installed.
     """
 
     def __init__(self, repo: Path, run: Run = subprocess.run) -> None:
         self.run = run
         self.repo = repo.resolve()
         if not self.repo.is_dir():
-            raise GitError(f"{repo} is not a folder; give a git repository with --repo")
+            raise UnknownRevisionError(f"{repo} is not a folder; give a repository with --repo")
         try:
             top = self.output("rev-parse", "--show-toplevel")
+        except MissingGitError:
+            raise
         except GitError as trouble:
-            raise GitError(
+            raise UnknownRevisionError(
                 f"{self.repo} is not a git repository; give one with --repo ({trouble})"
             ) from trouble
         self.repo = Path(os.fsdecode(top.removesuffix(b"\n")))
@@ -56,7 +67,11 @@ class Git:
         `safe.directory` is set per call: inside a container HOME is not the image's, so a baked
         configuration would never be read.
         """
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("GIT_", "INPUT_", "ACTIONS_")) and "TOKEN" not in name.upper()
+        }
         return kept | {
             "GIT_CONFIG_COUNT": "1",
             "GIT_CONFIG_KEY_0": "safe.directory",
@@ -83,7 +98,7 @@ class Git:
                 check=False,
             )
         except FileNotFoundError as trouble:
-            raise GitError("git is not installed, or not on PATH") from trouble
+            raise MissingGitError("git is not installed, or not on PATH") from trouble
         if done.returncode != 0:
             complaint = done.stderr.decode(errors="replace").strip().splitlines()
             first = complaint[0].removeprefix("fatal: ") if complaint else "it said nothing"
@@ -94,14 +109,14 @@ class Git:
         """Return the full id of the commit that `revision` names.
 
         Raises:
-            GitError: it names none, in one sentence.
+            UnknownRevisionError: it names none, in one sentence.
         """
         try:
             found = self.output(
                 "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"
             )
         except GitError as trouble:
-            raise GitError(
+            raise UnknownRevisionError(
                 f"`{revision}` names no commit in {self.repo}; fetch it, or correct --base or "
                 "--head"
             ) from trouble

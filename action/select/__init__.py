@@ -27,7 +27,16 @@ def select(git: Git, base: str, head: str, *, recipes_root: str = "recipes") -> 
     notes = () if ancestor.note is None else (ancestor.note,)
     if ancestor.commit is None:
         every = _every(git, head, recipes_root, "no-merge-base", ancestor.note or "")
-        return Selection(mode="fail-open", base=base, head=head, recipes=every, notes=notes)
+        return _printable(
+            Selection(
+                mode="fail-open",
+                base=base,
+                head=head,
+                recipe_count=len(every),
+                recipes=every,
+                notes=notes,
+            )
+        )
     with CommitTree(git, ancestor.commit) as old, CommitTree(git, head) as new:
         comparison = Comparison(old, new, recipes_root)
         outcome = comparison.outcome(changes(git, ancestor.commit, head))
@@ -41,6 +50,7 @@ def select(git: Git, base: str, head: str, *, recipes_root: str = "recipes") -> 
                 base=base,
                 head=head,
                 merge_base=ancestor.commit,
+                recipe_count=len(comparison.names),
                 recipes=selected(outcome, recipes_root),
                 unaffected=tuple(outcome.unaffected),
                 notes=(*notes, *outcome.notes),
@@ -55,7 +65,11 @@ def select_all(
     reason = "every recipe was asked for" if why is None else f"every recipe is taken: {why}"
     notes = () if why is None else (f"Every recipe is selected: {why}.",)
     every = _every(git, head, recipes_root, "all", reason)
-    return Selection(mode="all", head=head, recipes=every, notes=notes)
+    if not every:
+        notes = (*notes, f"There is no recipe under `{recipes_root}/`.")
+    return _printable(
+        Selection(mode="all", head=head, recipe_count=len(every), recipes=every, notes=notes)
+    )
 
 
 def recipe_names(git: Git, commit: str, *, recipes_root: str = "recipes") -> tuple[str, ...]:

@@ -7,6 +7,6 @@ without the job's secrets, and believes no single witness of what happened (see 
 
 from action.stages.output import StagesError
 from action.stages.preflight import environment
-from action.stages.run import not_run, run_stages
+from action.stages.run import StagesInterrupted, not_run, run_stages
 
-__all__ = ["StagesError", "environment", "not_run", "run_stages"]
+__all__ = ["StagesError", "StagesInterrupted", "environment", "not_run", "run_stages"]

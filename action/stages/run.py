@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from action.records import Outcome, StageId, StageResult
 from action.stages.child_environment import child_environment, passed_secrets
@@ -32,6 +33,7 @@ TARGETS: dict[StageId, str] = {
     "identity": "tests/skills/fsdp2-prefetching",
 }
 """What pytest is given in each stage, relative to the recipe."""
+NotRun = Literal["not asked for", "earlier stage", "cancelled"]
 _STOPPING: tuple[Outcome, ...] = ("failed", "crashed", "timed out", "could not start")
 
 
@@ -58,6 +60,7 @@ def run_stages(
     of progress, which may quote test output.
 
     Raises:
+        StagesInterrupted: a KeyboardInterrupt came meanwhile; no child is left.
         StagesError: `out`, or the system's folder for temporary files, cannot be written.
     """
     make_folder(out)
@@ -69,24 +72,29 @@ def run_stages(
     for stage in ORDER:
         target = f"{recipe_path}/{TARGETS[stage]}"
         if stage not in wanted:
-            result = _not_run(stage, "it was not asked for")
+            result = _not_run(stage, "it was not asked for", "not asked for")
         elif stopped_by is not None:
-            result = _not_run(stage, stopped_by)
+            result = _not_run(stage, stopped_by, "earlier stage")
         elif (missing := _missing(checkout, target)) is not None:
             result = StageResult(id=stage, outcome="missing", summary=missing)
         else:
             announce(f"  {stage}: pytest {target}, at most {limits[stage]:g} s")
-            result = _run(
-                stage,
-                target,
-                checkout,
-                out,
-                python=python,
-                limit=limits[stage],
-                environ=child,
-                secrets=passed_secrets(environ, pass_env),
-                clock=clock,
-            )
+            try:
+                result = _run(
+                    stage,
+                    target,
+                    checkout,
+                    out,
+                    python=python,
+                    limit=limits[stage],
+                    environ=child,
+                    secrets=passed_secrets(environ, pass_env),
+                    clock=clock,
+                )
+            except KeyboardInterrupt as stop:
+                running = _not_run(stage, "the run was cancelled while it ran", "cancelled")
+                later = not_run("the run was cancelled")[len(results) + 1 :]
+                raise StagesInterrupted((*results, running, *later)) from stop
         words = "" if result.outcome == "not run" else f"{result.outcome}: "
         announce(f"  {stage}: {words}{result.summary}")
         if result.outcome in _STOPPING:
@@ -95,9 +103,17 @@ def run_stages(
     return tuple(results)
 
 
-def not_run(why: str) -> tuple[StageResult, ...]:
+class StagesInterrupted(KeyboardInterrupt):
+    """The run was cancelled; `results` are those of all three stages, as far as they came."""
+
+    def __init__(self, results: tuple[StageResult, ...]) -> None:
+        super().__init__()
+        self.results = results
+
+
+def not_run(why: str, because: NotRun = "cancelled") -> tuple[StageResult, ...]:
     """Return the results of three stages that were not run, for the reason given."""
-    return tuple(_not_run(stage, why) for stage in ORDER)
+    return tuple(_not_run(stage, why, because) for stage in ORDER)
 
 
 def find_interpreter(python: str, environ: Mapping[str, str]) -> Path | str:
@@ -114,8 +130,10 @@ def find_interpreter(python: str, environ: Mapping[str, str]) -> Path | str:
     return f"there is no interpreter {quoted(python)}{where}"
 
 
-def _not_run(stage: StageId, why: str) -> StageResult:
-    return StageResult(id=stage, outcome="not run", summary=f"not run: {why}")
+def _not_run(stage: StageId, why: str, because: NotRun) -> StageResult:
+    return StageResult(
+        id=stage, outcome="not run", summary=f"not run: {why}", not_run_because=because
+    )
 
 
 def _missing(checkout: Path, target: str) -> str | None:

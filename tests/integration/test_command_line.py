@@ -142,6 +142,7 @@ def test_json_on_standard_output_is_json_alone(repository, ran):
 def test_validate_by_name_says_so(repository, ran):
     result = ran("validate", "toy", "--base", "main", "--stages", "soft")
     assert [r.rule for r in result.report.selection.recipes[0].reasons] == ["asked"]
+    assert result.report.asked == ("toy",)
 
 
 def test_reports_of_several_jobs_are_merged(repository, ran, tmp_path):
@@ -156,7 +157,16 @@ def test_reports_of_several_jobs_are_merged(repository, ran, tmp_path):
         parts.append(str(part / "report.json"))
     merged = ran("report", *parts)
     assert [recipe.name for recipe in merged.report.recipes] == ["toy", "other"]
-    assert merged.report.gaps == ()
+    assert (merged.report.gaps, merged.report.notes) == ((), ())
+    alone = ran("report", parts[0])
+    assert [gap.summary for gap in alone.report.gaps] == [
+        "Selected, but no result arrived: `other`"
+    ]
+    partial = Report.model_validate_json(Path(parts[0]).read_bytes())
+    assert (partial.gaps, partial.notes) == (
+        (),
+        ("Not part of this run, though selected: `other`.",),
+    )
     again = ran("report", parts[0], parts[0])
     assert (again.code, again.stderr) == (
         USAGE,
@@ -225,8 +235,57 @@ def test_a_pull_request_is_compared_with_its_merge_commits_first_parent(reposito
     repository.git("checkout", "--quiet", "main")
     repository.commit_files({"recipes/toy/configs/tiny.yaml": "engine: toy\nmodel: {dim: 1}\n"})
     repository.git("merge", "--quiet", "--no-ff", "--no-edit", "topic")
-    result = ran("select", "--json", "-", environ={"GITHUB_EVENT_NAME": "pull_request"})
+    environ = {
+        "GITHUB_EVENT_NAME": "pull_request",
+        "GITHUB_SHA": repository.git("rev-parse", "HEAD"),
+    }
+    result = ran("select", "--json", "-", environ=environ)
     assert json.loads(result.stdout)["recipes"] == []
+
+
+def test_a_head_that_merged_main_is_compared_with_main(repository, ran):
+    repository.commit_files({"recipes/toy/configs/tiny.yaml": "engine: toy\nmodel: {dim: 1}\n"})
+    repository.git("checkout", "--quiet", "main")
+    repository.commit_files({"README.md": "# Main\n"})
+    repository.git("update-ref", "refs/remotes/origin/main", "main")
+    repository.git("checkout", "--quiet", "topic")
+    repository.git("merge", "--quiet", "--no-edit", "main")
+    environ = {"GITHUB_EVENT_NAME": "pull_request", "GITHUB_BASE_REF": "main"}
+    data = json.loads(ran("select", "--json", "-", environ=environ).stdout)
+    assert [recipe["name"] for recipe in data["recipes"]] == ["toy"]
+    assert data["notes"][0] == "Compared with the pull request's base branch `main`."
+
+
+def test_a_base_branch_that_cannot_be_had_takes_every_recipe(repository, ran):
+    environ = {"GITHUB_EVENT_NAME": "pull_request", "GITHUB_BASE_REF": "elsewhere"}
+    data = json.loads(ran("select", "--json", "-", environ=environ).stdout)
+    assert [recipe["name"] for recipe in data["recipes"]] == ["toy"]
+    assert "is not in this clone and could not be fetched" in data["notes"][0]
+
+
+def test_names_that_read_like_commands_do_not_act(repository, ran):
+    repository.commit_files(
+        {"::error::pwned": "x", "z\n::warning::x.txt": "x", "k ##[error]x": "x"}
+    )
+    result = ran("select", "--base", "main", environ={"GITHUB_ACTIONS": "true"})
+    lines = result.stdout.splitlines()
+    word = lines[0].removeprefix("::stop-commands::")
+    assert lines[-1] == f"::{word}::"
+    assert not [line for line in lines if "##[" in line]
+
+
+def test_an_ignored_file_that_turns_tests_green_is_left_behind(repository, ran):
+    repository.commit_files(
+        {".gitignore": "conftest.py\n", SMOKE: "def test_it():\n    assert False\n"}
+    )
+    conftest = repository.path / "conftest.py"
+    conftest.write_text(
+        "def pytest_collection_modifyitems(items):\n"
+        "    for item in items:\n        item.obj = lambda: None\n"
+    )
+    result = ran("run", "--all")
+    assert result.outcomes()[1] == ("smoke", "failed")
+    assert "holds `conftest.py`, which git ignores" in result.report.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -332,10 +391,17 @@ class TestBadInput:
         assert report.recipes[0].stages[0].outcome == "could not start"
         assert "/no/such/python" in (tmp_path / "out" / "comment.md").read_text()
 
-    def test_a_full_output_folder(self, ran):
-        result = ran("run", "--all", "--out", "/dev/full")
+    def test_a_full_output_folder(self, ran, monkeypatch, tmp_path):
+        spare = tmp_path / "spare"
+        spare.mkdir()
+        monkeypatch.setattr("tempfile.mkdtemp", lambda prefix="": str(spare))
+        result = ran("run", "--all", "--stages", "soft", "--out", "/dev/full")
         assert result.code == INFRASTRUCTURE
-        assert "cannot write to the output folder /dev/full" in result.stderr
+        sentence = "cannot write to the output folder /dev/full: Not a directory; "
+        assert sentence in result.stderr or "File exists" in result.stderr
+        assert f"this report goes to {spare}" in result.stderr
+        report = Report.model_validate_json((spare / "report.json").read_bytes())
+        assert [recipe.name for recipe in report.recipes] == ["toy"]
 
     def test_a_read_only_output_folder(self, repository, tmp_path):
         # Root writes anywhere, so the command runs as nobody.
@@ -349,9 +415,9 @@ class TestBadInput:
                 sys.executable,
                 "-c",
                 "import os, sys; from pathlib import Path\n"
-                "from action.report import check_writable\n"
+                "from action.report import prepare_folder\n"
                 "os.setuid(65534)\n"
-                "try: check_writable(Path(sys.argv[1]))\n"
+                "try: prepare_folder(Path(sys.argv[1]))\n"
                 "except Exception as trouble: print(trouble)",
                 str(locked),
             ],
@@ -363,6 +429,88 @@ class TestBadInput:
         assert error == (
             f"cannot write to the output folder {locked}: Permission denied; "
             "give another one with --out\n"
+        )
+
+    def test_no_recipe_under_the_folder_named(self, ran):
+        result = ran("run", "--all", "--recipes-root", "recipe")
+        assert result.code == OK
+        assert result.stdout.startswith("⚠️ FSDP2 prefetching: there is no recipe here")
+        assert "There is no recipe under `recipe/`." in result.comment
+
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [("path", "../outside"), ("name", "../../evil"), ("head", "--name-only")],
+    )
+    def test_a_selection_file_that_leads_elsewhere(self, repository, ran, tmp_path, field, value):
+        path = tmp_path / "selection.json"
+        ran("select", "--all", "--json", str(path))
+        data = json.loads(path.read_text())
+        target = data if field == "head" else data["recipes"][0]
+        target[field] = value
+        path.write_text(json.dumps(data))
+        result = ran("validate", "--selection", str(path))
+        assert result.code == USAGE
+        assert not list(tmp_path.rglob("*.log"))
+
+    @pytest.mark.parametrize("change", [{"schema": "other/9"}, {"duration": float("inf")}])
+    def test_a_report_that_this_version_did_not_write(self, ran, tmp_path, change):
+        ran("run", "--all", "--stages", "soft")
+        path = tmp_path / "out" / "report.json"
+        elsewhere = tmp_path / "foreign.json"
+        elsewhere.write_text(json.dumps(json.loads(path.read_text()) | change))
+        result = ran("report", str(elsewhere))
+        assert result.code == INFRASTRUCTURE
+        assert f"{elsewhere} is not a report that this version wrote" in result.stderr
+
+    def test_addresses_in_a_foreign_report_are_not_believed(self, ran, tmp_path):
+        ran("run", "--all", "--stages", "soft")
+        path = tmp_path / "out" / "report.json"
+        data = json.loads(path.read_text())
+        data |= {"run_url": "https://evil.example", "repository_url": "https://evil.example"}
+        elsewhere = tmp_path / "foreign.json"
+        elsewhere.write_text(json.dumps(data))
+        assert "evil.example" not in ran("report", str(elsewhere)).comment
+
+    @pytest.mark.parametrize("name", ["GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"])
+    def test_a_job_file_that_cannot_be_written(self, ran, name):
+        result = ran("run", "--all", "--stages", "soft", environ={name: "/no/such/folder/file"})
+        assert result.code == INFRASTRUCTURE
+        assert "cannot write /no/such/folder/file: No such file or directory" in result.stderr
+        assert result.report.conclusion == "gaps"
+
+    def test_a_json_file_that_cannot_be_written_is_said_first(self, ran):
+        result = ran("run", "--all", "--json", "/no/such/folder/x")
+        assert (result.code, result.stderr) == (
+            INFRASTRUCTURE,
+            "fsdp2-prefetch: --json: cannot write /no/such/folder/x: No such file or directory\n",
+        )
+
+    def test_a_pull_request_text_that_is_not_there_is_said_first(self, repository, ran):
+        repository.commit_files({"README.md": "# Other\n"})
+        result = ran("run", "--base", "main", "--pull-request-text", "/no/text")
+        assert result.code == USAGE
+        assert "pull_request_text: cannot read /no/text" in result.stderr
+
+    def test_a_report_of_an_earlier_run_does_not_survive(self, ran):
+        assert ran("run", "--all", "--stages", "soft").code == OK
+        result = ran("run", "--base", "no-such-branch")
+        assert result.code == USAGE
+        assert not (result.out / "comment.md").exists()
+
+    def test_a_stage_that_cannot_write_keeps_what_was_decided(self, ran, tmp_path):
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "toy").write_text("in the way")
+        result = ran("run", "--all")
+        assert result.code == INFRASTRUCTURE
+        assert [gap.id for gap in result.report.gaps] == ["run:interrupted"]
+        assert len(result.report.recipes[0].checks) == 8
+
+    def test_git_that_is_not_there(self, repository, ran, monkeypatch):
+        monkeypatch.setenv("PATH", "/nonexistent")
+        result = ran("select", "--all")
+        assert (result.code, result.stderr) == (
+            INFRASTRUCTURE,
+            "fsdp2-prefetch: git is not installed, or not on PATH\n",
         )
 
     def test_no_command_shows_help(self):
@@ -405,10 +553,20 @@ def test_a_cancelled_run_still_writes_its_report_and_leaves_no_child(repository,
         time.sleep(0.05)
     begin = time.monotonic()
     process.send_signal(number)
+    time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
     process.communicate(timeout=30)
     assert time.monotonic() - begin < 8
     assert process.returncode == INFRASTRUCTURE
     report = Report.model_validate_json((out / "report.json").read_bytes())
     assert report.conclusion == "infrastructure"
     assert [gap.id for gap in report.gaps] == ["run:interrupted"]
+    assert [
+        (stage.id, stage.outcome, stage.not_run_because) for stage in report.recipes[0].stages
+    ] == [
+        ("structure", "passed", None),
+        ("smoke", "not run", "cancelled"),
+        ("identity", "not run", "cancelled"),
+    ]
+    assert "Make the earlier stage pass" not in (out / "comment.md").read_text()
     assert not Path(f"/proc/{marker.read_text()}").exists()

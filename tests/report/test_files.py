@@ -9,8 +9,8 @@ import action.report
 from action.records import Report
 from action.report import (
     ReportFileError,
-    check_writable,
     junit_xml,
+    prepare_folder,
     read_report,
     read_selection,
     report_schema,
@@ -68,7 +68,7 @@ def test_an_output_folder_that_cannot_be_made_moves_the_report(report, tmp_path)
 
 def test_a_full_disk_is_said_before_anything_runs():
     with pytest.raises(ReportFileError, match=r"cannot write to the output folder /dev/full: "):
-        check_writable(Path("/dev/full"))
+        prepare_folder(Path("/dev/full"))
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,20 @@ def test_a_repositorys_own_programs_do_not_run(repo, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
+def test_a_scratch_checkout_of_a_shallow_clone(repo, tmp_path):
+    git(repo, "checkout", "--quiet", "-b", "topic")
+    (repo / "a.py").write_text("topic\n")
+    topic = commit(repo)
+    git(repo, "checkout", "--quiet", "main")
+    shallow = tmp_path / "shallow"
+    git(
+        tmp_path, "clone", "--quiet", "--depth=1", "--no-single-branch", f"file://{repo}", "shallow"
+    )
+    with checked_out(Git(shallow), topic) as checkout:
+        assert (checkout.root / "a.py").read_text() == "topic\n"
+        assert git(checkout.root, "rev-parse", "HEAD") == topic
+
+
 def test_a_foreign_owner_is_no_obstacle(repo):
     if os.getuid() != 0:
         pytest.skip("changing an owner needs root")
@@ -137,9 +151,15 @@ def test_a_tree_holds_regular_files_only(repo):
 
 
 def test_the_folder_itself_serves_when_it_is_the_commit(repo):
-    ours = Git(repo)
+    (repo / ".gitignore").write_text("*.bin\n__pycache__/\n")
+    head = commit(repo)
     (repo / "data.bin").write_bytes(b"not code")
-    with checked_out(ours, ours.commit("HEAD")) as checkout:
+    (repo / "__pycache__").mkdir()
+    (repo / "__pycache__" / "a.pyc").write_bytes(b"")
+    (repo / "out").mkdir()
+    (repo / "out" / "old.py").write_text("")
+    ours = Git(repo)
+    with checked_out(ours, head, repo / "out" / "toy") as checkout:
         assert (checkout.root, checkout.note) == (repo.resolve(), None)
 
 
@@ -148,19 +168,22 @@ def test_the_folder_itself_serves_when_it_is_the_commit(repo):
     [
         ("a.py", "has uncommitted changes"),
         ("untracked.py", "holds `untracked.py`, which is not committed"),
+        ("untracked.so", "holds `untracked.so`, which is not committed"),
+        ("ignored.py", "holds `ignored.py`, which git ignores"),
     ],
 )
 def test_otherwise_a_scratch_checkout_does_and_is_gone_afterwards(repo, name, why):
+    (repo / ".gitignore").write_text("ignored.py\n")
+    head = commit(repo)
     ours = Git(repo)
     (repo / name).write_text("changed\n")
-    head = ours.commit("HEAD")
     with checked_out(ours, head) as checkout:
         assert checkout.root != repo
         assert checkout.note == (
             f"The stages worked in a scratch checkout of `{head[:12]}`, "
             f"since the working tree {why}."
         )
-        assert not (checkout.root / "untracked.py").exists()
+        assert name == "a.py" or not (checkout.root / name).exists()
         assert (checkout.root / "a.py").read_text() == "one\ntwo\nthree\n"
     assert not checkout.root.parent.exists()
     assert (repo / name).read_text() == "changed\n"
