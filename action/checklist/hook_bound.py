@@ -205,9 +205,11 @@ def _flag_set_early(context: Context, cls: Symbol, hook: Hook) -> list[Evidence]
         for statement in ast.walk(definition.node):
             targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
             value = getattr(statement, "value", None)
-            if not isinstance(statement, ast.Assign | ast.AnnAssign) or not (
-                isinstance(value, ast.Constant) and value.value
-            ):
+            if not isinstance(statement, ast.Assign | ast.AnnAssign):
+                continue
+            # A test for presence finds a flag that is set to False, too.
+            present = hook.guard.tests_for == "presence" and value is not None
+            if not present and not (isinstance(value, ast.Constant) and value.value):
                 continue
             inside_hook = hook.function is not None and _within(context, hook, statement.lineno)
             names = {getattr(t, "attr", getattr(t, "id", None)) for t in targets}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 from action.checklist.context import Context, at, result
 from action.records import CheckResult, Evidence, Guard, Hook, Verdict
 
@@ -30,6 +32,11 @@ _TROUBLE: dict[str, tuple[Verdict, str]] = {
         "fail",
         "edges are set before `{tests}` is tested: a second call sets them again",
     ),
+    "half tested": (
+        "unknown",
+        "`{tests}` is tested together with something else, which may let a second call set the "
+        "edges again",
+    ),
     "left unset": (
         "unknown",
         "on some way through the hook edges are set and `{sets}` is not: whether a call takes that "
@@ -47,12 +54,12 @@ def check(context: Context) -> CheckResult:
             summary = "no class was seen to bind a hook, but there may be one"
             return result("idempotent", "unknown", summary, doubts)
         return result("idempotent", "not applicable", "no hook is bound")
-    verdicts = [_judge(hook) for hook in hooks]
+    verdicts = [_judge(context, hook) for hook in hooks]
     order = ("fail", "unknown", "pass")
     return min(verdicts, key=lambda verdict: order.index(verdict.verdict))
 
 
-def _judge(hook: Hook) -> CheckResult:
+def _judge(context: Context, hook: Hook) -> CheckResult:
     if hook.kind in ("lambda", "not callable") or hook.function is None:
         summary = f"the hook is no function that can be followed: `{hook.binding.value}`"
         return result("idempotent", "unknown", summary, [at("the binding", hook.binding.location)])
@@ -71,12 +78,39 @@ def _judge(hook: Hook) -> CheckResult:
     if guard.tests is None:
         summary = "the hook has no flag: whether a second call sets the same edges was not observed"
         return result("idempotent", "unknown", summary, [here])
+    if guard.tests_for == "attribute" and not _is_set_elsewhere(context, hook):
+        summary = f"`{guard.tests}` is read before anything sets it: the first call raises"
+        return result("idempotent", "fail", summary, _ends(guard))
     summary = f"a second call returns at `{guard.tests}`, which the first one sets"
     if early:
         summary += (
             "; it is set before the edges, so that a hook that raises half-way counts as done"
         )
     return result("idempotent", "pass", summary, _ends(guard))
+
+
+def _is_set_elsewhere(context: Context, hook: Hook) -> bool:
+    """Tell whether code outside the hook sets its flag, or may do so."""
+    flag, node = hook.guard.tests, context.hook_node(hook)
+    if node is None or hook.function is None:
+        return True
+    for path in {*context.own_modules(), *(c.location.path for c in context.source.candidates)}:
+        own = path == hook.function.location.path
+        for inner in ast.walk(context.python.syntax(path)):
+            line = getattr(inner, "lineno", 0)
+            if own and node.lineno <= line <= (node.end_lineno or line):
+                continue
+            match inner:
+                case (
+                    ast.Attribute(attr=name, ctx=ast.Store())
+                    | ast.Name(id=name, ctx=ast.Store())
+                    | ast.Constant(value=str(name))
+                ):
+                    if name == flag:
+                        return True
+                case _:
+                    pass
+    return False
 
 
 def _ends(guard: Guard) -> list[Evidence]:

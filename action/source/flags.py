@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 from action.repository.python import Definition, PythonTree
 from action.repository.syntax import Function, UnparsableError, dotted, statements
@@ -14,6 +15,7 @@ _LOOKS_LIKE_A_FLAG = re.compile(
     r"^_\w*(configured|installed|applied|done|initiali[sz]ed|prefetching|prefetched|set)$"
     r"|^_fsdp2?_\w*prefetch"
 )
+Reading: TypeAlias = Literal["value", "presence", "attribute"]
 _MOST_NAMES = 4
 """Second names for an object that are followed."""
 
@@ -38,6 +40,7 @@ class FlagTest:
     flag: Flag
     line: int
     when_set: bool
+    reads: Reading = "value"
     exact: bool = True
     """False when the other outcome leaves the flag open, as in `if done and quiet:`."""
 
@@ -130,12 +133,17 @@ class Flags:
                 return self._test(operand, aliases, line, not turned)
             case ast.Call(func=ast.Name(id="bool"), args=[inner]):
                 return self._test(inner, aliases, line, turned)
-            case ast.Call(func=ast.Name(id="getattr" | "hasattr"), args=[owner, name, *default]):
+            case ast.Call(func=ast.Name(id="hasattr"), args=[owner, name]):
+                text = self._text(name)
+                if text is not None:
+                    return FlagTest(Flag(self._owner(owner), text), line, not turned, "presence")
+            case ast.Call(func=ast.Name(id="getattr"), args=[owner, name, *default]):
                 text = self._text(name)
                 if text is not None and not any(_truthy(d) for d in default):
-                    return FlagTest(Flag(self._owner(owner), text), line, not turned)
+                    reads: Reading = "value" if default else "attribute"
+                    return FlagTest(Flag(self._owner(owner), text), line, not turned, reads)
             case ast.Attribute(value=owner, attr=name):
-                return FlagTest(Flag(self._owner(owner), name), line, not turned)
+                return FlagTest(Flag(self._owner(owner), name), line, not turned, "attribute")
             case ast.Compare(left=left, ops=[operator], comparators=[ast.Constant(value=bool(v))]):
                 if isinstance(operator, ast.Is | ast.Eq):
                     return self._test(left, aliases, line, turned != (not v))

@@ -26,7 +26,7 @@ _DEEPEST = 4
 
 @dataclass(frozen=True)
 class _State:
-    flag: Literal["unset", "set", "not tested"] = "not tested"
+    flag: Literal["unset", "set", "open", "not tested"] = "not tested"
     edges: bool = False
     marked: bool = False
 
@@ -104,7 +104,13 @@ class _Reader:
             else:
                 trouble = ("never set", test.line)
         else:
-            order = ("inverted", "edges before the test", "left unset", "set before the edges")
+            order = (
+                "inverted",
+                "edges before the test",
+                "half tested",
+                "left unset",
+                "set before the edges",
+            )
             open_ends = [line for state, line in self._exits if state.edges and not state.marked]
             if open_ends:
                 self._trouble.setdefault("left unset", open_ends[0])
@@ -113,6 +119,7 @@ class _Reader:
             {
                 "tests": test.flag.name if test else None,
                 "tests_at": self._at(test.line) if test else None,
+                "tests_for": test.reads if test else None,
                 "sets": mark[0].name if mark else None,
                 "sets_at": self._at(mark[1]) if mark else None,
                 "trouble": trouble[0] if trouble else None,
@@ -180,12 +187,14 @@ class _Reader:
         test = next((t for t in here if t.flag == self._flags.chosen), None)
         if test is None:
             return states, states
-        is_set = {replace(state, flag="set") for state in states}
-        is_unset = {replace(state, flag="unset") for state in states}
+        # What an earlier test found out holds until the flag is set.
+        is_set = {replace(s, flag="set") for s in states if s.flag != "unset" or s.marked}
+        is_unset = {replace(s, flag="unset") for s in states if s.flag != "set"}
         one, other = (is_set, is_unset) if test.when_set else (is_unset, is_set)
         if test.exact:
             return one, other
-        return (one, states) if test.when_set else (states, other)
+        left_open = {replace(state, flag="open") for state in states}
+        return (one, left_open) if test.when_set else (left_open, other)
 
     def _effects(self, node: ast.AST, states: set[_State]) -> set[_State]:
         if not sets_edges(self._python, self._path, node, self._seen):
@@ -194,6 +203,8 @@ class _Reader:
         for state in states:
             if state.flag == "set":
                 self._trouble.setdefault("inverted", line)
+            elif state.flag == "open":
+                self._trouble.setdefault("half tested", line)
             elif state.flag == "not tested":
                 self._trouble.setdefault("edges before the test", line)
             if state.marked:

@@ -234,6 +234,8 @@ class _Bindings:
 
 
 def _flags_set_early(hooks: tuple[Hook, ...], settings: list[Setting]) -> tuple[TrailEnd, ...]:
+    """Return where the builder sets a flag such that the hook's own test already finds it."""
+    present = {h.guard.tests for h in hooks if h.guard.tests_for == "presence"}
     flags = {hook.guard.tests for hook in hooks if hook.guard.tests is not None}
     early = {
         setting.location: f"`{setting.name}` is set here"
@@ -242,7 +244,10 @@ def _flags_set_early(hooks: tuple[Hook, ...], settings: list[Setting]) -> tuple[
         and setting.settled
         and not setting.sharded
         and not isinstance(setting.holder, ClassValue)
-        and all(isinstance(v, Constant) and v.value for v in setting.values)
+        and (
+            setting.name in present
+            or all(isinstance(v, Constant) and v.value for v in setting.values)
+        )
     }
     return _ends(early)
 

@@ -217,8 +217,8 @@ HOOK_BOUND = {
     "*args": (
         "pass",
         {
-            MODEL_PY: MODEL.replace("(model: nn.Module)", "(*models)").replace(
-                "getattr(model", "getattr(models[0]"
+            MODEL_PY: MODEL.replace(
+                "(model: nn.Module) -> None:\n", "(*models) -> None:\n    (model,) = models\n"
             )
         },
     ),
@@ -354,6 +354,28 @@ HOOK_BOUND = {
             )
         },
     ),
+    "presence tested, set to False by the constructor": (
+        "fail",
+        model(
+            (FLAG, FLAG.replace("getattr(", "hasattr(").replace(", False", "")),
+            ("        self.", "        self._fsdp2_prefetching_configured = False\n        self."),
+        ),
+    ),
+    "value tested, set to False by the constructor": (
+        "pass",
+        model(
+            ("        self.", "        self._fsdp2_prefetching_configured = False\n        self."),
+        ),
+    ),
+    "presence tested, set to False by the builder": (
+        "fail",
+        {
+            **model((FLAG, FLAG.replace("getattr(", "hasattr(").replace(", False", ""))),
+            ENGINE_PY: engine(
+                f"model = Toy(1)\nmodel._fsdp2_prefetching_configured = False\nreturn {SHARD}"
+            ),
+        },
+    ),
     "annotated": (
         "pass",
         {MODEL_PY: MODEL.replace("PREFETCHING = apply", "PREFETCHING: ClassVar = apply")},
@@ -398,8 +420,22 @@ IDEMPOTENT = {
         "pass",
         model((FLAG, '    if hasattr(model, "_fsdp2_prefetching_configured"):\n        return\n')),
     ),
-    "attr test": (
+    "attr test, set by the class": (
         "pass",
+        model(
+            (FLAG, "    if model._fsdp2_prefetching_configured:\n        return\n"),
+            ("    TP_", "    _fsdp2_prefetching_configured = False\n    TP_"),
+        ),
+    ),
+    "attr test, set by the constructor": (
+        "pass",
+        model(
+            (FLAG, "    if model._fsdp2_prefetching_configured:\n        return\n"),
+            ("        self.", "        self._fsdp2_prefetching_configured = False\n        self."),
+        ),
+    ),
+    "attr test, set by nothing": (
+        "fail",
         model((FLAG, "    if model._fsdp2_prefetching_configured:\n        return\n")),
     ),
     "const name": (
@@ -529,8 +565,12 @@ IDEMPOTENT = {
         "pass",
         model((FLAG, FLAG.replace("False):", "False) or not model.blocks:"))),
     ),
+    "tested twice": (
+        "pass",
+        model((SET, f"    if not getattr(model, '_fsdp2_prefetching_configured', 0):\n    {SET}")),
+    ),
     "tested and something else": (
-        "fail",
+        "unknown",
         model((FLAG, FLAG.replace("False):", "False) and model.training:"))),
     ),
     "edges by a helper, flag set last": (
@@ -549,7 +589,9 @@ IDEMPOTENT = {
     "edges by a helper before the test": (
         "fail",
         {
-            MODEL_PY: MODEL.replace(FLAG, f"    link(*model.blocks)\n{FLAG}").replace(
+            MODEL_PY: MODEL.replace(
+                FLAG, f"    link(model.blocks[0], model.blocks[1])\n{FLAG}"
+            ).replace(
                 "class Toy",
                 "def link(a, b):\n    a.set_modules_to_forward_prefetch([b])\n\n\nclass Toy",
             )
