@@ -47,7 +47,7 @@ def assert_prefetch_edges(model: nn.Module, forward: Paths, backward: Paths) -> 
         *_differences(model, "forward", forward, installed.forward),
         *_differences(model, "backward", backward, installed.backward),
     ]
-    assert not differences, "prefetch edges:\n" + "\n".join(differences)
+    assert not differences, "edges differ: " + "\n".join(differences)
 
 
 def assert_second_call_sets_nothing(model: nn.Module) -> None:
