@@ -173,16 +173,12 @@ class Guard(Record):
             "inverted",
             "edges before the test",
             "half tested",
-            "half tested",
             "set before the edges",
             "left unset",
         ]
         | None
     ) = None
     trouble_at: Location | None = None
-    tests_for: Literal["value", "presence", "attribute"] | None = None
-    """Whether the test reads the flag's value with a default, asks only whether it is there, or
-    reads the attribute outright, which raises when nothing has set it."""
     tests_for: Literal["value", "presence", "attribute"] | None = None
     """Whether the test reads the flag's value with a default, asks only whether it is there, or
     reads the attribute outright, which raises when nothing has set it."""
