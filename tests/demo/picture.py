@@ -17,7 +17,7 @@ _FLAGS = (
     "--disable-background-networking",
     "--hide-scrollbars",
     "--force-device-scale-factor=1.5",
-    "--window-size=960,860",
+    "--window-size=960,800",
 )
 
 
