@@ -82,7 +82,22 @@ _FLAGS: dict[str, tuple[str, ...]] = {
     "run": _VALIDATED,
     "report": ("reports", "out", "fail_on", "json_to"),
 }
-_METAVARS = {"recipes": "RECIPE", "reports": "REPORT_JSON", "base": "REV", "head": "REV"}
+_METAVARS = {
+    "repo": "DIR",
+    "base": "REV",
+    "head": "REV",
+    "recipes_root": "DIR",
+    "stages": "LIST",
+    "out": "DIR",
+    "fail_on": "fail|gap|never",
+    "structure_limit": "SECONDS",
+    "smoke_limit": "SECONDS",
+    "identity_limit": "SECONDS",
+    "pass_env": "LIST",
+    "pull_request_text": "FILE",
+    "selection": "FILE",
+    "json_to": "FILE",
+}
 
 
 def main(
@@ -183,8 +198,7 @@ def _add_flag(sub: argparse.ArgumentParser, name: str) -> None:
         default = ",".join(default)
     if default not in (None, "", Path()):
         text += f" (default: {default})"
-    metavar = "FILE" if name in ("json_to", "selection", "pull_request_text") else None
-    sub.add_argument(flag, dest=name, help=text, metavar=_METAVARS.get(name, metavar))
+    sub.add_argument(flag, dest=name, help=text, metavar=_METAVARS.get(name))
 
 
 def _flags(argv: Sequence[str] | None) -> dict[str, Any]:
