@@ -167,6 +167,7 @@ class Guard(Record):
         Literal[
             "never tested",
             "never set",
+            "perhaps in a helper",
             "other name",
             "other object",
             "perhaps another object",

@@ -15,6 +15,11 @@ _TROUBLE: dict[str, tuple[Verdict, str]] = {
         "`{tests}` is tested but never set (`{sets}` is set instead): every call sets the edges "
         "again",
     ),
+    "perhaps in a helper": (
+        "unknown",
+        "only one half of the flag is in the hook: what it calls with the model may test or set "
+        "the other half",
+    ),
     "other object": (
         "fail",
         "`{tests}` is tested on one object and set on another: every call sets the edges again",

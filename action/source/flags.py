@@ -15,6 +15,12 @@ _LOOKS_LIKE_A_FLAG = re.compile(
     r"^_\w*(configured|installed|applied|done|initiali[sz]ed|prefetching|prefetched|set)$"
     r"|^_fsdp2?_\w*prefetch"
 )
+# Calls with a model, or of its methods, that neither test nor set a flag on it.
+_HARMLESS = (
+    "getattr", "hasattr", "setattr", "isinstance", "type", "len", "id", "print", "cast",
+    "modules", "named_modules", "children", "named_children", "get_submodule", "parameters",
+    "named_parameters", "set_modules_to_forward_prefetch", "set_modules_to_backward_prefetch",
+)  # fmt: skip
 Reading: TypeAlias = Literal["value", "presence", "attribute"]
 _MOST_NAMES = 4
 """Second names for an object that are followed."""
@@ -87,6 +93,24 @@ class Flags:
         if isinstance(value, ast.Constant):
             return flag if value.value else None
         return flag if flag.is_named_like_one else None
+
+    def helper_line(self) -> int | None:
+        """Return a line that hands the model to some other code, which may test or set a flag."""
+        first = next(iter(self._function.args.posonlyargs + self._function.args.args), None)
+        if first is None:
+            return None
+        models = {first.arg, *(n for n, v in self._names.items() if dotted(v) == first.arg)}
+        for node in ast.walk(self._function):
+            if not isinstance(node, ast.Call):
+                continue
+            name = (dotted(node.func) or "").rpartition(".")[2]
+            receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
+            given = [receiver, *node.args, *(k.value for k in node.keywords)]
+            if name not in _HARMLESS and any(
+                isinstance(value, ast.Name) and value.id in models for value in given
+            ):
+                return node.lineno
+        return None
 
     def is_parameter(self, flag: Flag) -> bool:
         """Tell whether a flag stands on a parameter of the hook, or on an attribute of one."""

@@ -86,12 +86,13 @@ class _Reader:
         other = next((m for m in flags.marks if m[0].is_named_like_one), None)
         end = self._function.end_lineno or self._function.lineno
         self._exits += [(s, end) for s in self._run(self._function.body, {_State()})]
+        helper = flags.helper_line()
         trouble: tuple[str, int] | None = None
         if flags.chosen is None:
             pass
         elif test is None:
             assert mark is not None
-            trouble = ("never tested", mark[1])
+            trouble = ("perhaps in a helper", helper) if helper else ("never tested", mark[1])
         elif mark is None:
             same = next((m for m in flags.marks if m[0].name == test.flag.name), None)
             if same is not None:
@@ -102,7 +103,7 @@ class _Reader:
                 mark = other
                 trouble = ("other name", other[1])
             else:
-                trouble = ("never set", test.line)
+                trouble = ("perhaps in a helper", helper) if helper else ("never set", test.line)
         else:
             order = (
                 "inverted",

@@ -565,6 +565,16 @@ IDEMPOTENT = {
         "pass",
         model((FLAG, FLAG.replace("False):", "False) or not model.blocks:"))),
     ),
+    "tested by a helper": (
+        "unknown",
+        model((FLAG, "    if done(model):\n        return\n")),
+    ),
+    "set by a helper": ("unknown", model((SET, "    mark_done(model)\n"))),
+    "set by a method": ("unknown", model((SET, "    model.mark_done()\n"))),
+    "never set, with a look at the modules": (
+        "fail",
+        model((SET, "    print(len(list(model.modules())))\n")),
+    ),
     "tested twice": (
         "pass",
         model((SET, f"    if not getattr(model, '_fsdp2_prefetching_configured', 0):\n    {SET}")),
