@@ -1,4 +1,4 @@
-"""The Python modules of a tree, and how their names resolve; nothing is imported.
+"""How the names in a tree's Python modules resolve; nothing is imported.
 
 A name is followed as Python would follow it at run time: through the scope's own definitions and
 assignments, relative, aliased and star imports, re-exports of packages, and lazy exports whose
@@ -10,232 +10,49 @@ from __future__ import annotations
 
 import ast
 import builtins
-import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TypeAlias
 
-from action.records import Location, Symbol
-from action.repository.run_time_imports import (
-    is_import_call,
-    lazy_table,
-    literal_argument,
-    literal_imports,
-    replaces_itself,
-)
+from action.records import Location
+from action.repository.inheritance import is_module_ancestor, merged
+from action.repository.modules import ImportedModule, ModuleTree
+from action.repository.run_time_imports import lazy_table, replaces_itself
 from action.repository.syntax import (
     Binding,
     Bindings,
     Function,
     Import,
     UnparsableError,
-    bindings,
     dotted,
-    imports_in,
-    parse,
     statements,
+)
+from action.repository.targets import (
+    Definition,
+    External,
+    ModuleRef,
+    Target,
+    Unresolved,
+    is_foreign,
 )
 from action.repository.tree import Tree
 
-_SOURCE_ROOTS = ("", "src/")
+__all__ = [
+    "Definition",
+    "External",
+    "ImportedModule",
+    "ModuleRef",
+    "PythonTree",
+    "Target",
+    "Unresolved",
+    "is_foreign",
+]
 
 
-@dataclass(frozen=True)
-class Definition:
-    """A class, a function or an assigned value in a module of the tree.
-
-    `name` is its name within the module (`Outer.Inner`), `module` the module's dotted name.
-    """
-
-    path: str
-    module: str
-    name: str
-    node: ast.ClassDef | Function | ast.expr
-
-    @property
-    def qualified(self) -> str:
-        """The dotted name from the root of the tree."""
-        return f"{self.module}.{self.name}"
-
-    @property
-    def location(self) -> Location:
-        """Where it is defined."""
-        return Location(path=self.path, line=self.node.lineno)
-
-    @property
-    def symbol(self) -> Symbol:
-        """The same as a record."""
-        return Symbol(name=self.qualified, location=self.location)
-
-    @property
-    def is_class(self) -> bool:
-        """Whether this is a class."""
-        return isinstance(self.node, ast.ClassDef)
-
-    @property
-    def is_function(self) -> bool:
-        """Whether this is a function."""
-        return isinstance(self.node, ast.FunctionDef | ast.AsyncFunctionDef)
-
-
-@dataclass(frozen=True)
-class ModuleRef:
-    """A module or package of the tree; `path` is None for a folder without `__init__.py`."""
-
-    name: str
-    path: str | None
-
-
-@dataclass(frozen=True)
-class External:
-    """A name from outside the tree, such as `torch.nn.Module`."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class Unresolved:
-    """A name that the source alone does not settle."""
-
-    location: Location
-    why: str
-
-
-Target: TypeAlias = Definition | ModuleRef | External | Unresolved
-
-
-@dataclass(frozen=True)
-class ImportedModule:
-    """A module of the tree that a file imports, and the line on which it does."""
-
-    path: str
-    line: int
-
-
-class PythonTree:
-    """Modules, names and classes of one tree. Parsed files are kept for the tree's lifetime."""
+class PythonTree(ModuleTree):
+    """Modules, names and classes of one tree."""
 
     def __init__(self, tree: Tree) -> None:
-        self.tree = tree
-        self._syntax: dict[str, ast.Module | UnparsableError] = {}
-        self._bindings: dict[int, tuple[ast.AST, Bindings]] = {}
+        super().__init__(tree)
         self._resolving: set[tuple[str, str, int]] = set()
         self._orders: dict[int, list[Target]] = {}
-
-    @cached_property
-    def paths(self) -> tuple[str, ...]:
-        """The paths of all Python files."""
-        return tuple(path for path in self.tree.paths() if path.endswith(".py"))
-
-    @cached_property
-    def _folders(self) -> frozenset[str]:
-        folders: set[str] = set()
-        for path in self.paths:
-            while "/" in path:
-                path = path.rpartition("/")[0]
-                folders.add(path)
-        return frozenset(folders)
-
-    def syntax(self, path: str) -> ast.Module:
-        """Return a file's syntax tree.
-
-        Raises:
-            KeyError: the tree has no such file.
-            UnparsableError: it is not Python that can be read.
-        """
-        if path not in self._syntax:
-            try:
-                self._syntax[path] = parse(path, self.tree.read(path))
-            except UnparsableError as trouble:
-                self._syntax[path] = trouble
-        found = self._syntax[path]
-        if isinstance(found, UnparsableError):
-            raise found
-        return found
-
-    def module_path(self, name: str) -> str | None:
-        """Return the file of a module by its dotted name, or None when the tree has none."""
-        for root in _SOURCE_ROOTS:
-            stem = root + name.replace(".", "/")
-            for path in (f"{stem}/__init__.py", f"{stem}.py"):
-                if path in self.tree:
-                    return path
-        return None
-
-    def module_name(self, path: str) -> str:
-        """Return the dotted name of the module in a file."""
-        stem = path.removeprefix("src/").removesuffix(".py").removesuffix("/__init__")
-        return stem.replace("/", ".")
-
-    def module(self, name: str, importer: str | None = None) -> ModuleRef | None:
-        """Return the module that `name` means in the file `importer`, or None outside the tree.
-
-        A script's own folder is searched too, as Python does for the file that it runs.
-        """
-        path = self.module_path(name)
-        if path is not None:
-            return ModuleRef(name, path)
-        if any(root + name.replace(".", "/") in self._folders for root in _SOURCE_ROOTS):
-            return ModuleRef(name, None)
-        if importer is not None and "/" in importer:
-            beside = f"{importer.rpartition('/')[0]}/{name.replace('.', '/')}"
-            for path in (f"{beside}.py", f"{beside}/__init__.py"):
-                if path in self.tree:
-                    return ModuleRef(self.module_name(path), path)
-        return None
-
-    def absolute(self, path: str, module: str) -> str:
-        """Return the absolute dotted name of `module` as written in an import of `path`."""
-        level = len(module) - len(module.lstrip("."))
-        if level == 0:
-            return module
-        parts = self.module_name(path).split(".")
-        if not path.endswith("/__init__.py"):
-            parts = parts[:-1]
-        parts = parts[: len(parts) - (level - 1)]
-        return ".".join([*parts, *filter(None, [module[level:]])])
-
-    def imports(self, path: str) -> tuple[ImportedModule, ...]:
-        """Return every module of the tree that running `path` may import, anywhere in the file.
-
-        Packages on the way count, since Python runs their `__init__.py`; so do imports in functions
-        and `if TYPE_CHECKING`, and `importlib.import_module` of a literal.
-        """
-        found: dict[str, int] = {}
-
-        def add(name: str, line: int) -> None:
-            parts = name.split(".")
-            for end in range(1, len(parts) + 1):
-                module = self.module(".".join(parts[:end]), path)
-                if module is not None and module.path not in (None, path):
-                    found.setdefault(str(module.path), line)
-
-        root = self.syntax(path)
-        for imported in imports_in(root):
-            name = self.absolute(path, imported.module)
-            add(name, imported.line)
-            if imported.name not in (None, "*"):
-                add(f"{name}.{imported.name}", imported.line)
-        for name, line in literal_imports(root):
-            add(self.absolute(path, name) if name.startswith(".") else name, line)
-        return tuple(ImportedModule(module, line) for module, line in found.items())
-
-    def dynamic_imports(self, path: str) -> tuple[Location, ...]:
-        """Return the lines of `path` that import a module whose name is not a literal."""
-        return tuple(
-            Location(path=path, line=node.lineno)
-            for node in ast.walk(self.syntax(path))
-            if isinstance(node, ast.Call) and is_import_call(node) and not literal_argument(node)
-        )
-
-    def scope_bindings(self, scope: ast.Module | ast.ClassDef | Function) -> Bindings:
-        """Return what a scope binds."""
-        kept = self._bindings.get(id(scope))
-        if kept is None:
-            # The node is kept beside the result so that its id cannot be given to another.
-            kept = self._bindings[id(scope)] = (scope, bindings(scope))
-        return kept[1]
 
     def resolve(self, path: str, name: str, scope: Function | None = None) -> Target:
         """Return what the dotted `name` means in the file `path`, or in a function of it.
@@ -336,7 +153,7 @@ class PythonTree:
 
         A base outside the tree is known for torch's own modules and for the standard library.
         """
-        answers = [_external_is_module(target) for target in self.linearized(cls)[1:]]
+        answers = [is_module_ancestor(target) for target in self.linearized(cls)[1:]]
         if True in answers:
             return True
         return None if None in answers else False
@@ -526,43 +343,11 @@ class PythonTree:
                 self._linearize(base) if isinstance(base, Definition) and base.is_class else [base]
                 for base in bases
             ]
-            order = self._orders[id(cls.node)] = [cls, *_merge([*orders, list(bases)])]
+            order = self._orders[id(cls.node)] = [cls, *merged([*orders, list(bases)])]
         return order
 
     def _no_attribute(self, cls: Definition, name: str) -> Unresolved:
         return Unresolved(cls.location, f"`{cls.name}` has no attribute `{name}` in its source")
-
-
-# Modules outside the tree of which it is known that none of their classes is a `torch.nn.Module`.
-_NO_MODULES = (
-    "pydantic",
-    "typing_extensions",
-    "torch.autograd",
-    "torch.optim",
-    "torch.utils.data",
-    "yaml",
-    "pytest",
-)
-
-
-def _external_is_module(target: Target) -> bool | None:
-    if isinstance(target, Definition):
-        return False  # its own bases are in the list
-    if not isinstance(target, External):
-        return None
-    if target.name.startswith("torch.nn.") and target.name.split(".")[-1][:1].isupper():
-        return target.name not in ("torch.nn.Parameter", "torch.nn.Buffer")
-    return False if is_foreign(target, _NO_MODULES) else None
-
-
-def is_foreign(target: External, packages: Iterable[str] = ()) -> bool:
-    """Tell whether a name comes from the standard library or from one of `packages`."""
-    top = target.name.split(".")[0]
-    return (
-        top == "builtins"
-        or top in sys.stdlib_module_names
-        or any(target.name == p or target.name.startswith(f"{p}.") for p in packages)
-    )
 
 
 def _defines(statement: ast.stmt) -> bool:
@@ -581,18 +366,3 @@ def _rank(target: Target) -> int:
             return 3
         case Unresolved():
             return 4
-
-
-def _merge(orders: list[list[Target]]) -> Iterator[Target]:
-    """C3 linearization; where bases contradict each other, depth first without repeats."""
-    remaining = [list(order) for order in orders if order]
-    while remaining:
-        for order in remaining:
-            head = order[0]
-            if not any(head in other[1:] for other in remaining):
-                break
-        else:
-            head = remaining[0][0]
-        yield head
-        remaining = [[item for item in order if item != head] for order in remaining]
-        remaining = [order for order in remaining if order]
