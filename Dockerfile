@@ -22,11 +22,12 @@ RUN python -m pip install --no-cache-dir --requirement requirements/train.txt py
 COPY pyproject.toml README.md ./
 COPY action action
 RUN python -m pip install --no-cache-dir --no-deps .
+# -I: the working folder is the pull request's, and an `action/` in it must not be imported as ours.
 # The runner sets HOME and mounts the workspace; GitHub forbids USER in a docker action's image.
-ENTRYPOINT ["/usr/local/bin/python", "-m", "action"]
+ENTRYPOINT ["/usr/local/bin/python", "-I", "-u", "-m", "action"]
 
 FROM base AS light
 COPY pyproject.toml README.md ./
 COPY action action
 RUN python -m pip install --no-cache-dir --no-deps .
-ENTRYPOINT ["/usr/local/bin/python", "-m", "action"]
+ENTRYPOINT ["/usr/local/bin/python", "-I", "-u", "-m", "action"]

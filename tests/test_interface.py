@@ -1,5 +1,8 @@
 """action.yml, the settings, the command line and the README say the same."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,6 +42,20 @@ def test_an_input_says_what_the_setting_says(name):
 def test_input_names_survive_a_shell():
     # dash drops environment variables with a hyphen in the name.
     assert all(name.isidentifier() for name in ACTION["inputs"])
+
+
+def test_a_package_of_our_name_in_the_workspace_is_not_run(tmp_path):
+    (tmp_path / "action").mkdir()
+    (tmp_path / "action" / "__init__.py").write_text("raise SystemExit('hostile')\n")
+    lines = (ROOT / "Dockerfile").read_text().splitlines()
+    entries = [json.loads(s.removeprefix("ENTRYPOINT ")) for s in lines if "ENTRYPOINT" in s]
+    assert len(entries) == 2
+    for _, *arguments in entries:
+        ran = subprocess.run(
+            [sys.executable, *arguments], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert "hostile" not in ran.stderr
+        assert ran.stderr.startswith("usage: fsdp2-prefetch")
 
 
 def test_every_setting_has_a_flag():
