@@ -17,20 +17,19 @@ class Progress:
     """Writes progress to `stream`; `in_job` is true inside a GitHub job.
 
     Lines may quote a pull request, so that control characters are dropped everywhere, and in a
-    job every line is written while the runner's command parser is switched off.
+    job they are written while the runner's command parser is switched off.
     """
 
     def __init__(self, stream: TextIO, *, in_job: bool) -> None:
         self._stream = stream
         self._in_job = in_job
+        self._quiet = False
 
     def line(self, text: str) -> None:
         """Write one line, or several."""
         safe = _LEGACY_COMMAND.sub("## ", _CONTROL.sub("", text.replace("\r", "")))
-        if self._in_job:
-            word = secrets.token_hex(16)
-            safe = f"::stop-commands::{word}\n{safe}\n::{word}::"
-        print(safe, file=self._stream, flush=True)
+        with self._commands_off():
+            self._print(safe)
 
     @contextmanager
     def group(self, title: str) -> Iterator[None]:
@@ -41,8 +40,26 @@ class Progress:
             yield
             return
         # `%` escapes are how the runner takes a newline or a percent sign as data.
-        print(f"::group::{title.replace('%', '%25')}", file=self._stream, flush=True)
+        self._print(f"::group::{title.replace('%', '%25')}")
+        try:
+            with self._commands_off():
+                yield
+        finally:
+            self._print("::endgroup::")
+
+    @contextmanager
+    def _commands_off(self) -> Iterator[None]:
+        if self._quiet or not self._in_job:
+            yield
+            return
+        word = secrets.token_hex(16)
+        self._print(f"::stop-commands::{word}")
+        self._quiet = True
         try:
             yield
         finally:
-            print("::endgroup::", file=self._stream, flush=True)
+            self._quiet = False
+            self._print(f"::{word}::")
+
+    def _print(self, text: str) -> None:
+        print(text, file=self._stream, flush=True)

@@ -23,6 +23,29 @@ def test_a_job_gets_a_group_in_which_no_command_acts():
     assert (text, resume) == ("::set-output name=x::y", f"::{word}::")
 
 
+def test_a_group_switches_commands_off_once():
+    stream = io.StringIO()
+    progress = Progress(stream, in_job=True)
+    with progress.group("toy"):
+        progress.line("::error::one")
+        progress.line("two")
+    progress.line("::error::three")
+    lines = stream.getvalue().splitlines()
+    first, second = lines[1].split("::")[2], lines[6].split("::")[2]
+    assert lines == [
+        "::group::toy",
+        f"::stop-commands::{first}",
+        "::error::one",
+        "two",
+        f"::{first}::",
+        "::endgroup::",
+        f"::stop-commands::{second}",
+        "::error::three",
+        f"::{second}::",
+    ]
+    assert first != second
+
+
 def test_the_word_that_resumes_commands_is_new_each_time():
     assert written(True, "x")[1] != written(True, "x")[1]
 
