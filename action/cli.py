@@ -10,7 +10,6 @@ import signal
 import sys
 import tempfile
 import time
-import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any, TextIO
 
 from action.pipeline import (
     Surroundings,
+    broke_down,
     merge,
     pull_request_text,
     select_recipes,
@@ -136,12 +136,7 @@ def main(
         return INFRASTRUCTURE
     except Exception as trouble:
         # Python's own exit code for a traceback is 1, which here would be a verdict.
-        where = traceback.extract_tb(trouble.__traceback__)[-1]
-        what = f"{type(trouble).__name__}: {trouble}"
-        errors.line(
-            f"fsdp2-prefetch: the run broke down at {Path(where.filename).name}:{where.lineno}: "
-            f"{what}"
-        )
+        errors.line(f"fsdp2-prefetch: {broke_down(trouble)}")
         return INFRASTRUCTURE
 
 

@@ -5,6 +5,7 @@ The only module that knows all the rooms. Git, the clock and the environment com
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from action.records import (
     SelectedRecipe,
     Selection,
     StageResult,
+    printable,
 )
 from action.report import conclude, read_report, read_selection, recipe_gaps, run_gaps
 from action.repository.checkout import checked_out
@@ -111,8 +113,11 @@ def validate(
             interrupted = "it was cancelled"
         except (StagesError, GitError, OSError) as trouble:
             interrupted = str(trouble)
+        except Exception as trouble:
+            # Whatever it is, what was found before it must reach its reader.
+            interrupted = broke_down(trouble)
     gaps = run_gaps(selection, recipes, interrupted, asked)
-    return Report(
+    report = Report(
         conclusion=conclude(selection, recipes, gaps),
         selection=selection,
         asked=asked,
@@ -124,6 +129,7 @@ def validate(
         run_url=_run_url(around.environ),
         repository_url=_repository_url(around.environ),
     )
+    return printable(report)
 
 
 def merge(paths: Sequence[Path], environ: Mapping[str, str]) -> Report:
@@ -166,6 +172,13 @@ def merge(paths: Sequence[Path], environ: Mapping[str, str]) -> Report:
         run_url=_run_url(environ),
         repository_url=_repository_url(environ),
     )
+
+
+def broke_down(trouble: Exception) -> str:
+    """Return one sentence about an error that nobody expected, with the place it came from."""
+    where = traceback.extract_tb(trouble.__traceback__)[-1]
+    what = f"{type(trouble).__name__}: {trouble}"
+    return f"the run broke down at {Path(where.filename).name}:{where.lineno}: {what}"
 
 
 def pull_request_text(settings: Settings) -> str | None:

@@ -7,7 +7,7 @@ on another machine. This module imports nothing of ours.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -368,3 +368,23 @@ class Report(Record):
     repository_url: str | None = None
 
     model_config = ConfigDict(populate_by_name=True)
+
+
+_AnyRecord = TypeVar("_AnyRecord", bound=Record)
+
+
+def printable(record: _AnyRecord) -> _AnyRecord:
+    """Return the record as JSON can carry it: a file's name may be bytes that are no UTF-8."""
+    return type(record).model_validate(_utf8(record.model_dump(by_alias=True)))
+
+
+def _utf8(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode(errors="surrogateescape").decode(errors="backslashreplace")
+        case tuple() | list():
+            return tuple(_utf8(item) for item in value)
+        case dict():
+            return {key: _utf8(item) for key, item in value.items()}
+        case _:
+            return value

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from action.records import Reason, SelectedRecipe, Selection
+from action.records import Reason, SelectedRecipe, Selection, printable
 from action.repository.diff import changes
 from action.repository.git import Git
 from action.repository.tree import CommitTree
@@ -27,7 +25,7 @@ def select(git: Git, base: str, head: str, *, recipes_root: str = "recipes") -> 
     notes = () if ancestor.note is None else (ancestor.note,)
     if ancestor.commit is None:
         every = _every(git, head, recipes_root, "no-merge-base", ancestor.note or "")
-        return _printable(
+        return printable(
             Selection(
                 mode="fail-open",
                 base=base,
@@ -44,7 +42,7 @@ def select(git: Git, base: str, head: str, *, recipes_root: str = "recipes") -> 
             outcome.notes.append(f"There is no recipe under `{recipes_root}/`.")
         elif not outcome.reasons and not outcome.unaffected:
             outcome.notes.append("The two commits have the same files.")
-        return _printable(
+        return printable(
             Selection(
                 mode="diff",
                 base=base,
@@ -67,7 +65,7 @@ def select_all(
     every = _every(git, head, recipes_root, "all", reason)
     if not every:
         notes = (*notes, f"There is no recipe under `{recipes_root}/`.")
-    return _printable(
+    return printable(
         Selection(mode="all", head=head, recipe_count=len(every), recipes=every, notes=notes)
     )
 
@@ -84,20 +82,3 @@ def _every(git: Git, head: str, root: str, rule: str, why: str) -> tuple[Selecte
         SelectedRecipe(name=name, path=f"{root}/{name}", reasons=(reason,))
         for name in recipe_names(git, head, recipes_root=root)
     )
-
-
-def _printable(selection: Selection) -> Selection:
-    """Return the selection as JSON can carry it: a file name may be bytes that are no UTF-8."""
-    return Selection.model_validate(_utf8(selection.model_dump(by_alias=True)))
-
-
-def _utf8(value: Any) -> Any:
-    match value:
-        case str():
-            return value.encode(errors="surrogateescape").decode(errors="backslashreplace")
-        case tuple() | list():
-            return tuple(_utf8(item) for item in value)
-        case dict():
-            return {key: _utf8(item) for key, item in value.items()}
-        case _:
-            return value

@@ -505,6 +505,24 @@ class TestBadInput:
         assert [gap.id for gap in result.report.gaps] == ["run:interrupted"]
         assert len(result.report.recipes[0].checks) == 8
 
+    def test_a_file_whose_name_is_no_utf8(self, repository, ran):
+        repository.commit_files({os.fsdecode(b"recipes/toy/b\xff.py"): "class X(:\n"})
+        result = ran("run", "--base", "main", "--stages", "soft")
+        assert result.code == OK
+        (problem,) = result.report.recipes[0].source.problems
+        assert str(problem.location) == "recipes/toy/b\\xff.py:1"
+
+    def test_an_error_that_nobody_expected(self, ran, monkeypatch):
+        def fails(*arguments, **options):
+            raise ZeroDivisionError("division by zero")
+
+        monkeypatch.setattr("action.pipeline.check_recipe", fails)
+        result = ran("run", "--all", "--stages", "soft")
+        assert result.code == INFRASTRUCTURE
+        assert result.report.gaps[0].summary.startswith(
+            "The run was stopped before its end: the run broke down at test_command_line.py:"
+        )
+
     def test_git_that_is_not_there(self, repository, ran, monkeypatch):
         monkeypatch.setenv("PATH", "/nonexistent")
         result = ran("select", "--all")
