@@ -9,7 +9,8 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from action.checklist.context import HOOK, SETTERS, Context, at, functions, sets_edges, written
+from action.checklist.context import Context, at, functions, sets_edges, written
+from action.contract import HOOK, SETTERS
 from action.records import Evidence, Location
 from action.repository.syntax import dotted
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from action.checklist.context import HOOK, TP_ATTRIBUTES, Context, at, result, short
+from action.checklist.context import Context, at, result, short
+from action.contract import HOOK, TARGET_LIST, TP_ATTRIBUTES
 from action.records import CheckResult, ClassAttribute, Evidence, Hook, Symbol
 from action.repository.python import Definition
 
@@ -97,7 +98,7 @@ def _empty_wrapper(context: Context, cls: Symbol) -> str | None:
         return None
     definition = context.definition(cls)
     body = getattr(definition.node, "body", []) if definition is not None else []
-    allowed = (HOOK, "_no_split_modules", *TP_ATTRIBUTES)
+    allowed = (HOOK, TARGET_LIST, *TP_ATTRIBUTES)
     for statement in body:
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)]) if name in allowed:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
+from action.contract import SETTERS
 from action.records import (
     CheckId,
     CheckResult,
@@ -25,13 +26,6 @@ from action.repository.syntax import UnparsableError
 from action.repository.tree import Tree
 
 _T = TypeVar("_T")
-
-HOOK = "APPLY_FSDP2_CUSTOM_PREFETCHING"
-TP_ATTRIBUTES = ("TP_MODULE_CONFIG", "TP_MODULE_POSTPROCESSORS")
-SETTERS = {
-    "forward": "set_modules_to_forward_prefetch",
-    "backward": "set_modules_to_backward_prefetch",
-}
 
 # Packages whose classes carry none of the runtime's attributes.
 _WITHOUT_RUNTIME = ("torch", "transformers", "diffusers", "timm", "torchvision", "peft", "pydantic")

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from action.checklist.context import SETTERS, Context, at, result
+from action.checklist.context import Context, at, result
+from action.contract import SETTERS
 from action.records import CheckId, CheckResult, Evidence, Hook, Location
 
 

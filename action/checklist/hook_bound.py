@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ast
 
-from action.checklist.context import HOOK, Context, at, result, short
+from action.checklist.context import Context, at, result, short
+from action.contract import HOOK
 from action.records import CheckResult, Evidence, Hook, Symbol, Verdict
 
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 from action.checklist.added_toggles import tables, toggles
 from action.checklist.added_tracers import tracers, tracers_called
-from action.checklist.context import SETTERS, Context, Diff, at, result
+from action.checklist.context import Context, Diff, at, result
+from action.contract import SETTERS
 from action.records import CheckResult, Evidence, Location
 from action.repository.diff import Change
 from action.repository.python import PythonTree

@@ -11,17 +11,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from action.contract import HOOK, SETTERS, TARGET_LIST, TP_ATTRIBUTES
 from action.repository.python import PythonTree
 from action.repository.syntax import UnparsableError, dotted
 from action.select.config_reads import config_reads
 from action.select.engines import Blind, blind_spots, engine_names
 from action.select.parts import MAIN_GUARD, MODULE_LEVEL, Part, mentions, module_parts
 
-HOOK_ATTRIBUTE = "APPLY_FSDP2_CUSTOM_PREFETCHING"
-TARGET_LIST = "_no_split_modules"
-TP_ATTRIBUTES = ("TP_MODULE_CONFIG", "TP_MODULE_POSTPROCESSORS")
-SPECIAL = (HOOK_ATTRIBUTE, TARGET_LIST, *TP_ATTRIBUTES)
-_SETTERS = {"set_modules_to_forward_prefetch", "set_modules_to_backward_prefetch"}
+SPECIAL = (HOOK, TARGET_LIST, *TP_ATTRIBUTES)
+_SETTERS = set(SETTERS.values())
 _BUILDING = ("prepare_model", "__init__", "forward_step")
 # Methods of an engine that have nothing to do with building the model, whoever calls them.
 _APART = ("prepare_optimizer", "prepare_scheduler", "prepare_dataloader")
@@ -78,7 +76,7 @@ def reach_of(python: PythonTree, paths: Iterable[str], imported: frozenset[str])
         blind += blind_spots(python, path, root)
     special = list(_special_values(parts))
     hooks = frozenset(
-        mention for attribute, _, value in special if attribute == HOOK_ATTRIBUTE
+        mention for attribute, _, value in special if attribute == HOOK
         for mention in mentions(value)
     )  # fmt: skip
     reached = _roots(python, parts, hooks, special, imported)
@@ -120,11 +118,11 @@ def _roots(
             is_module = python.is_module_class(cls)
             if is_module is not False and cls.name in found and cls.name not in engines:
                 reached[path, cls.name] = Reached("model", may_be_model=is_module is None)
-    kinds: dict[str, Root] = {HOOK_ATTRIBUTE: "hook", TARGET_LIST: "target"}
+    kinds: dict[str, Root] = {HOOK: "hook", TARGET_LIST: "target"}
     for attribute, owner, value in special:
         for mention in mentions(value):
             for key in by_name.get(mention, ()):
-                via = None if attribute == HOOK_ATTRIBUTE else f"{owner}.{attribute}".strip(".")
+                via = None if attribute == HOOK else f"{owner}.{attribute}".strip(".")
                 reached.setdefault(key, Reached(kinds.get(attribute, "tp"), via))
     for path, found in parts.items():
         own_way = _engines_that_build(found)

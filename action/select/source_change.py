@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 
+from action.contract import HOOK, TARGET_LIST, TP_ATTRIBUTES
 from action.records import Location, Reason
 from action.repository.diff import Change
 from action.select.parts import MAIN_GUARD, MODULE_LEVEL, Part, class_pieces
-from action.select.reach import HOOK_ATTRIBUTE, SPECIAL, TARGET_LIST, TP_ATTRIBUTES, Reached, Root
+from action.select.reach import SPECIAL, Reached, Root
 from action.select.recipe import RecipeAt
 
 _RULES: dict[Root, str] = {
@@ -227,7 +228,7 @@ def _piece_line(part: Part, name: str) -> int | None:
 
 
 def _attribute_rule(name: str) -> str:
-    if name == HOOK_ATTRIBUTE:
+    if name == HOOK:
         return "hook"
     return "wrap-target" if name == TARGET_LIST else "tp-attributes"
 
@@ -246,7 +247,7 @@ def _module_level(before: Part | None, after: Part | None) -> tuple[str, str]:
         if isinstance(inner, ast.Attribute | ast.Constant)
     }
     for names, rule, what in (
-        ((HOOK_ATTRIBUTE,), "hook", "the hook"),
+        ((HOOK,), "hook", "the hook"),
         ((TARGET_LIST,), "wrap-target", "the wrap targets"),
         (TP_ATTRIBUTES, "tp-attributes", "the TP attributes"),
     ):

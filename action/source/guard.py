@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from action.contract import SETTERS
 from action.records import Guard, Location
 from action.repository.python import Definition, PythonTree
 from action.repository.syntax import Function, UnparsableError, dotted
 from action.source.flags import Flags
 from action.source.values import TooMuchError
 
-SETTERS = ("set_modules_to_forward_prefetch", "set_modules_to_backward_prefetch")
 _MOST = 50_000
 """Statements walked; loops within loops walk theirs many times."""
 _DEEPEST = 4
@@ -54,7 +54,7 @@ def _sets_edges(
     python: PythonTree, path: str, node: ast.AST, seen: dict[int, bool], depth: int
 ) -> bool:
     for inner in ast.walk(node):
-        if getattr(inner, "attr", getattr(inner, "value", None)) in SETTERS:
+        if getattr(inner, "attr", getattr(inner, "value", None)) in SETTERS.values():
             return True
         if isinstance(inner, ast.Call) and depth < _DEEPEST:
             called = _function(python, path, inner)
@@ -220,7 +220,7 @@ class _Reader:
                 match statement:
                     case ast.Expr(
                         value=ast.Call(func=ast.Attribute(value=receiver, attr=name))
-                    ) if name in SETTERS:
+                    ) if name in SETTERS.values():
                         key = (name, ast.unparse(receiver))
                         if key in last and not any(
                             isinstance(inner, ast.Call) for inner in ast.walk(receiver)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Set
 
+from action.contract import HOOK
 from action.records import ClassAttribute, Hook, Location, Symbol
 from action.repository.python import Definition, External, PythonTree, Unresolved
 from action.repository.syntax import Function, UnparsableError, dotted, statements
@@ -20,8 +21,6 @@ from action.source.values import (
     Value,
     Values,
 )
-
-HOOK = "APPLY_FSDP2_CUSTOM_PREFETCHING"
 
 # Decorators after which a function is still called with the arguments that it was written for.
 _KEEPING = (

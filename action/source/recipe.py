@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from action.contract import HOOK, TARGET_LIST, TP_ATTRIBUTES
 from action.records import ClassAttribute, Hook, Location, RecipeSource, TrailEnd
 from action.repository.python import Definition, PythonTree
 from action.repository.syntax import UnparsableError, dotted
@@ -14,7 +15,6 @@ from action.repository.yaml_file import Entry, read_yaml
 from action.source.engines import find_engines, imported_modules
 from action.source.follower import Follower
 from action.source.hooks import (
-    HOOK,
     attribute_record,
     attributes_of,
     late_bindings,
@@ -23,10 +23,9 @@ from action.source.hooks import (
     stray_hooks,
 )
 from action.source.lookups import Setting
-from action.source.targets import TARGET_LIST, read_targets
+from action.source.targets import read_targets
 from action.source.values import ClassValue, Constant, Instance, TooMuchError, Unknown, Value
 
-TP_ATTRIBUTES = ("TP_MODULE_CONFIG", "TP_MODULE_POSTPROCESSORS")
 _ATTRIBUTES = (TARGET_LIST, *TP_ATTRIBUTES)
 
 

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 
+from action.contract import TARGET_LIST
 from action.records import Location, TrailEnd, WrapTarget
 from action.repository.python import Definition, External, PythonTree, Unresolved
 from action.repository.yaml_file import Entry
@@ -14,7 +15,6 @@ from action.source.hooks import attributes_of, late_bindings, set_attributes
 from action.source.reachable import reachable_classes
 from action.source.values import Constant, Frame, Instance, Items, Values
 
-TARGET_LIST = "_no_split_modules"
 _TARGET_KEY = re.compile(
     r"^parallel\.backend_kwargs\.fsdp2\.(target_classes|high_precision_modules)(\[\d+\])?$"
 )
