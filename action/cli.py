@@ -31,7 +31,6 @@ from action.report import (
     check_file,
     headline,
     prepare_folder,
-    render_summary,
     write_outputs,
     write_report,
 )
@@ -231,7 +230,8 @@ def _run(
         screen.line(f"{headline(report)}\nThe comment is in {folder / 'comment.md'}")
     _set_outputs(environ, _report_outputs(report, folder))
     if environ.get("GITHUB_STEP_SUMMARY"):
-        append_summary(Path(environ["GITHUB_STEP_SUMMARY"]), render_summary(report))
+        summary = (folder / "summary.md").read_text(encoding="utf-8")
+        append_summary(Path(environ["GITHUB_STEP_SUMMARY"]), summary)
     return INFRASTRUCTURE if moved or trouble is not None else code
 
 

@@ -263,7 +263,7 @@ def _validate_each(
         base = stack.enter_context(CommitTree(git, selection.merge_base))
         diff = Diff(
             changes(git, selection.merge_base, selection.head),
-            base,
+            PythonTree(base),
             partial(added_lines, git, selection.merge_base, selection.head),
         )
     python = PythonTree(head)

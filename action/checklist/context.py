@@ -36,7 +36,7 @@ class Diff:
     """The change under review: its files, the older tree, and the lines that a file gained."""
 
     changes: tuple[Change, ...]
-    base: Tree
+    base: PythonTree
     added: Callable[[Change], frozenset[int]]
 
 

@@ -16,7 +16,6 @@ from action.checklist.context import Context, Diff, at, result
 from action.contract import SETTERS
 from action.records import CheckResult, Evidence, Location
 from action.repository.diff import Change
-from action.repository.python import PythonTree
 from action.repository.syntax import UnparsableError, fingerprint
 from action.repository.yaml_file import read_yaml
 
@@ -92,8 +91,8 @@ def _config_keys(context: Context, diff: Diff, change: Change) -> Iterator[Evide
     try:
         new = read_yaml(change.path, context.head.read(change.path))
         old = {}
-        if change.old_path is not None and change.old_path in diff.base:
-            old = read_yaml(change.old_path, diff.base.read(change.old_path))
+        if change.old_path is not None and change.old_path in diff.base.tree:
+            old = read_yaml(change.old_path, diff.base.tree.read(change.old_path))
     except (KeyError, UnparsableError):
         return
     for path, entry in new.items():
@@ -126,7 +125,7 @@ def _is_runtime_change(context: Context, diff: Diff, change: Change) -> bool:
         after = None if change.status == "deleted" else context.python.syntax(change.path)
         before = None
         if change.old_path is not None:
-            before = PythonTree(diff.base).syntax(change.old_path)
+            before = diff.base.syntax(change.old_path)
     except (KeyError, UnparsableError):
         return True
     if before is not None and after is not None and fingerprint(before) == fingerprint(after):

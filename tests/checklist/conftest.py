@@ -104,7 +104,7 @@ class Recipe:
                 if line not in lines
             )
 
-        return Diff(changes, MappingTree(old), added)
+        return Diff(changes, PythonTree(MappingTree(old)), added)
 
     def check(self, item: str) -> CheckResult:
         context = Context(self.source, self.tree, self.python, self.diff, self.text)
