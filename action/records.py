@@ -276,6 +276,185 @@ class CheckResult(Record):
     evidence: tuple[Evidence, ...] = ()
 
 
+class Edge(Record):
+    """One prefetch edge: when `source` runs, the all-gather of `target` is issued.
+
+    Both are module paths, `(root)` for the whole model.
+    """
+
+    source: str
+    target: str
+    direction: Literal["forward", "backward"]
+
+
+Rule = Literal[
+    "hook-hidden",
+    "hook-not-callable",
+    "hook-not-called",
+    "hook-sets-nothing",
+    "target-absent",
+    "target-unwrapped",
+    "only-root",
+    "empty-unit",
+    "tied-across-units",
+    "self-edge",
+    "edge-to-root",
+    "edge-to-ancestor",
+    "edge-to-empty-unit",
+    "duplicate-target",
+    "cross-root",
+    "source-never-runs",
+    "never-runs",
+    "already-ran",
+    "wrap-around",
+    "shared-unit",
+    "no-backward",
+    "recomputed",
+    "unused",
+    "repeated",
+    "held-over",
+    "left-live",
+    "stale-in-eval",
+    "farthest-first",
+    "lookahead",
+    "inversion",
+    "default-off",
+    "no-effect",
+    "raises",
+    "rank-divergence",
+    "paths-differ",
+    "not-sharded",
+    "list-replaced",
+    "second-call-raises",
+    "second-call-changes",
+]
+"""What a finding is about; the README lists what each rule asks for."""
+
+
+class Finding(Record):
+    """Something wrong that was seen while the model ran, or (`unknown`) that could not be seen.
+
+    `summary` names the edge and what happens; `event` is what shows it, `cost` what it costs,
+    `instead` what to write. `edges` are all those that it happens to, `paths` the training paths
+    in which it does.
+    """
+
+    rule: Rule
+    item: CheckId
+    verdict: Literal["fail", "unknown"]
+    summary: str
+    edges: tuple[Edge, ...] = ()
+    paths: tuple[str, ...] = ()
+    event: str = ""
+    cost: str = ""
+    instead: str = ""
+    location: Location | None = None
+
+
+class ObservedUnit(Record):
+    """A unit as it was seen: module paths wrapped together, their class, what they hold.
+
+    `parameters` counts elements, `bytes` those of the full parameters in one all-gather on the
+    reckoned number of ranks, padding included. `order` is the unit's place in the first training
+    path's forward, None when it does not run there.
+    """
+
+    name: str
+    class_name: str
+    parameters: int
+    bytes: int
+    dtypes: tuple[str, ...] = ()
+    empty: bool = False
+    frozen: bool = False
+    order: int | None = None
+
+
+class Traffic(Record):
+    """What one training step issues and holds, with some set of edges.
+
+    All-gathers by phase; `unused` those whose result was thrown away, `repeated` those beyond one
+    in forward and one in backward of a unit, `inversions` units whose all-gather was queued behind
+    that of a unit needed later. `peak_bytes` is the most that full parameters take at once, reached
+    while `peak_at` ran. `stale` are units with an all-gather pending after an evaluation.
+    """
+
+    forward: int
+    backward: int
+    unused: int
+    repeated: int
+    inversions: int
+    peak_bytes: int
+    peak_at: str
+    stale: tuple[str, ...] = ()
+
+
+class ObservedPath(Record):
+    """One training path: what its second step did with the hook's edges and without any."""
+
+    name: str
+    with_hook: Traffic | None = None
+    without: Traffic | None = None
+    problem: str | None = None
+
+
+class Change(Record):
+    """What a change did to the edges and to each path, compared with another commit."""
+
+    base: str
+    added: tuple[Edge, ...] = ()
+    removed: tuple[Edge, ...] = ()
+    before: tuple[ObservedPath, ...] = ()
+    problem: str | None = None
+
+
+class Observation(Record):
+    """What the probe saw of one recipe, or why it saw nothing.
+
+    `mode` tells how it ran: `fake` tensors at full size, `real` values in one process, or several
+    `ranks`. `mesh` is the one that it was wrapped on, `shard` the number of ranks that bytes are
+    reckoned for. `forward` and `backward` are the edges as runs: `layers.0 → … → layers.35`.
+    `summary` is one sentence; `tail` the last lines of output that matter when nothing was seen.
+    """
+
+    outcome: Literal[
+        "observed",
+        "no probe",
+        "bad probe",
+        "bad request",
+        "cannot build",
+        "not wrapped",
+        "unknown torch",
+        "no torch",
+        "timed out",
+        "out of memory",
+        "crashed",
+        "not run",
+    ]
+    summary: str
+    mode: Literal["fake", "real", "ranks"] | None = None
+    why_not_fake: str | None = None
+    torch: str | None = None
+    mesh: str | None = None
+    shard: int | None = None
+    config: str | None = None
+    top_class: str | None = None
+    hook_called: bool = False
+    second_call_sets: bool = False
+    units: tuple[ObservedUnit, ...] = ()
+    forward: tuple[str, ...] = ()
+    backward: tuple[str, ...] = ()
+    forward_edges: int = 0
+    backward_edges: int = 0
+    lookahead: tuple[int, int] = (0, 0)
+    lookahead_reason: str | None = None
+    paths: tuple[ObservedPath, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    change: Change | None = None
+    tail: str = ""
+    seconds: float = 0.0
+    peak_memory: int = 0
+
+
 class Failure(Record):
     """One failing test: its pytest node id, the message, and the tail of its traceback."""
 
@@ -339,6 +518,7 @@ class RecipeReport(Record):
     path: str
     reasons: tuple[Reason, ...] = ()
     source: RecipeSource
+    observation: Observation | None = None
     checks: tuple[CheckResult, ...] = ()
     stages: tuple[StageResult, ...] = ()
     gaps: tuple[Gap, ...] = ()
