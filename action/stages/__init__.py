@@ -5,7 +5,7 @@ without the job's secrets, and believes no single witness of what happened (see 
 `environment` says what it ran on.
 """
 
-from action.stages.output import StagesError
+from action.processes.output import StagesError
 from action.stages.preflight import environment
 from action.stages.run import StagesInterrupted, not_run, run_stages
 

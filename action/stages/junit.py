@@ -13,7 +13,7 @@ from xml.etree.ElementTree import ParseError
 from junitparser import Error, JUnitXml, JUnitXmlError, TestCase
 from junitparser import Failure as FailureResult
 
-from action.stages.output import read_regular
+from action.processes.output import read_regular
 
 XML_LIMIT = 8 * 2**20
 _DECLARATION = b'<?xml version="1.0" encoding="utf-8"?>'

@@ -9,12 +9,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from action.processes.command import StartError, run_to_end
+from action.processes.environment import child_environment
+from action.processes.interpreter import find_interpreter
+from action.processes.output import Log, read_regular, writing
+from action.processes.text import first_line, last_lines, quoted
 from action.records import Environment
-from action.stages.child_environment import INSIDE, child_environment
-from action.stages.output import Log, read_regular, writing
-from action.stages.processes import StartError, run_to_end
-from action.stages.run import find_interpreter
-from action.stages.text import first_line, last_lines, quoted
+from action.stages.run import INSIDE
 
 LIMIT = 120.0
 _SIZE_LIMIT = 2**20
@@ -38,7 +39,7 @@ def environment(
     Raises:
         StagesError: the system's folder for temporary files cannot be written.
     """
-    child, _ = child_environment(environ, pass_env)
+    child, _ = child_environment(environ, pass_env, first_on_path=INSIDE)
     interpreter = find_interpreter(python, child)
     if isinstance(interpreter, str):
         return Environment(problem=interpreter)

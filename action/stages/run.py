@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from action.records import Outcome, StageId, StageResult
-from action.stages.child_environment import child_environment, passed_secrets
-from action.stages.junit import XML_LIMIT, read_junit
-from action.stages.output import (
+from action.processes.command import StartError, run_to_end
+from action.processes.environment import child_environment, passed_secrets
+from action.processes.interpreter import find_interpreter
+from action.processes.output import (
     Log,
     check_space,
     make_folder,
@@ -21,9 +20,10 @@ from action.stages.output import (
     write_new,
     writing,
 )
-from action.stages.processes import StartError, run_to_end
+from action.processes.text import quoted
+from action.records import Outcome, StageId, StageResult
+from action.stages.junit import XML_LIMIT, read_junit
 from action.stages.sidecar import read_sidecar
-from action.stages.text import quoted
 from action.stages.verdict import Remains, judge
 
 ORDER: tuple[StageId, ...] = ("structure", "smoke", "identity")
@@ -33,6 +33,8 @@ TARGETS: dict[StageId, str] = {
     "identity": "tests/skills/fsdp2-prefetching",
 }
 """What pytest is given in each stage, relative to the recipe."""
+INSIDE = Path(__file__).resolve().parent / "inside"
+"""The folder with what is loaded into the recipe's interpreter; it holds nothing else."""
 NotRun = Literal["not asked for", "earlier stage", "cancelled"]
 _STOPPING: tuple[Outcome, ...] = ("failed", "crashed", "timed out", "could not start")
 
@@ -64,7 +66,7 @@ def run_stages(
         StagesError: `out`, or the system's folder for temporary files, cannot be written.
     """
     make_folder(out)
-    child, refused = child_environment(environ, pass_env)
+    child, refused = child_environment(environ, pass_env, first_on_path=INSIDE)
     if refused:
         announce(f"  never passed to tests, whatever pass_env says: {', '.join(refused)}")
     results: list[StageResult] = []
@@ -114,20 +116,6 @@ class StagesInterrupted(KeyboardInterrupt):
 def not_run(why: str, because: NotRun = "cancelled") -> tuple[StageResult, ...]:
     """Return the results of three stages that were not run, for the reason given."""
     return tuple(_not_run(stage, why, because) for stage in ORDER)
-
-
-def find_interpreter(python: str, environ: Mapping[str, str]) -> Path | str:
-    """Return the absolute path of an interpreter given as name or path, or what is wrong with it.
-
-    A link is not followed: that of a virtual environment is what makes Python find its packages.
-    """
-    found = shutil.which(python, path=environ.get("PATH", os.defpath))
-    if found is not None:
-        return Path(found).absolute()
-    if "/" in python and Path(python).exists():
-        return f"{quoted(python)} is not an executable file"
-    where = "" if "/" in python else " on PATH"
-    return f"there is no interpreter {quoted(python)}{where}"
 
 
 def _not_run(stage: StageId, why: str, because: NotRun) -> StageResult:

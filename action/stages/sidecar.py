@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from action.stages.output import read_regular
+from action.processes.output import read_regular
 
 _SIDECAR_LIMIT = 32 * 2**20
 

@@ -15,11 +15,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from action.processes.command import Ended
+from action.processes.text import first_line, last_lines, quoted, shortened
 from action.records import Failure, Outcome, StageId, StageResult
 from action.stages.junit import Case, CaseFailure, UnusableXml, case_key
-from action.stages.processes import Ended
 from action.stages.sidecar import Course
-from action.stages.text import first_line, last_lines, quoted, shortened
 
 _FAILURES_SHOWN = 10
 _EXCERPT_LINES = 40

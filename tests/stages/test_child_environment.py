@@ -2,7 +2,8 @@
 
 import json
 
-from action.stages.child_environment import INSIDE, child_environment, passed_secrets
+from action.processes.environment import child_environment, passed_secrets
+from action.stages.run import INSIDE
 
 JOB = {
     "PATH": "/usr/bin:/bin",
@@ -48,7 +49,7 @@ ADDED = {
 
 
 def test_only_the_allow_list_passes():
-    assert child_environment(JOB | SECRETS) == (JOB | ADDED, ())
+    assert child_environment(JOB | SECRETS, first_on_path=INSIDE) == (JOB | ADDED, ())
 
 
 def test_a_secret_cannot_take_the_path_away():
@@ -60,7 +61,7 @@ def test_a_secret_cannot_take_the_path_away():
 
 def test_what_is_passed_on_purpose_passes_but_never_the_job_s_own():
     asked = ("HF_TOKEN", "PYTHONPATH", "ABSENT", "GITHUB_TOKEN", "INPUT_TOKEN", "GH_TOKEN")
-    child, refused = child_environment(JOB | SECRETS, asked)
+    child, refused = child_environment(JOB | SECRETS, asked, INSIDE)
     assert child == JOB | ADDED | {
         "HF_TOKEN": "hf_abcdefghijklmnop",
         "PYTHONPATH": f"{INSIDE}:/elsewhere",

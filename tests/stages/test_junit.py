@@ -4,8 +4,8 @@ import os
 
 import pytest
 
+from action.processes.output import read_regular
 from action.stages.junit import Case, CaseFailure, UnusableXml, case_key, read_junit
-from action.stages.output import read_regular
 
 HEAD = '<?xml version="1.0" encoding="utf-8"?>'
 BOMB = (

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from action.processes import output as output_module
 from action.stages import StagesError
-from action.stages import output as output_module
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -41,7 +41,7 @@ def test_a_read_only_folder(three):
     attempt = (
         "import os, sys, time; from pathlib import Path; from action.stages import *\n"
         "os.setuid(65534)\n"
-        "from action.stages.output import Log, writing\n"
+        "from action.processes.output import Log, writing\n"
         "try:\n  with writing(Path(sys.argv[1])): Log(Path(sys.argv[1]) / 'smoke.log')\n"
         "except StagesError as trouble: print(trouble)"
     )

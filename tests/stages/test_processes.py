@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from action.stages import processes
-from action.stages.output import LOG_LIMIT
-from action.stages.processes import Ended, StartError, run_to_end
+from action.processes import command
+from action.processes.command import Ended, StartError, run_to_end
+from action.processes.output import LOG_LIMIT
 
 ROOT = Path(__file__).resolve().parents[2]
 CHILD = "import time; time.sleep(600)"
@@ -203,7 +203,7 @@ def test_an_interrupted_run_leaves_no_process(toy, marker, number):
 
 
 def test_a_second_signal_does_not_cut_the_killing_short(tmp_path, marker, monkeypatch):
-    look = processes._descendants
+    look = command._descendants
     signals = iter([signal.SIGINT])
 
     def look_while_cancelled(mark: str, older: frozenset[int]) -> set[int]:
@@ -211,7 +211,7 @@ def test_a_second_signal_does_not_cut_the_killing_short(tmp_path, marker, monkey
             signal.raise_signal(number)
         return look(mark, older)
 
-    monkeypatch.setattr(processes, "_descendants", look_while_cancelled)
+    monkeypatch.setattr(command, "_descendants", look_while_cancelled)
     text = (
         f"import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', {CHILD!r}], "
         f"start_new_session=True); open({str(marker)!r}, 'w').write(str(p.pid))"

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from action.processes.command import Ended
 from action.stages.junit import Case
-from action.stages.processes import Ended
 from action.stages.sidecar import Course
 from action.stages.verdict import Remains, judge
 

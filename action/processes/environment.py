@@ -1,4 +1,4 @@
-"""The environment that the recipes' tests run in: an allow-list, so that no token is in it.
+"""The environment that a recipe's code runs in: an allow-list, so that no token is in it.
 
 This keeps a secret from being read by accident or by a simple `os.environ`. A process of the same
 user can read this one's own environment in /proc; only another user or container prevents that.
@@ -9,9 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-
-INSIDE = Path(__file__).resolve().parent / "inside"
-"""The folder with what is loaded into the recipe's interpreter; it holds nothing else."""
 
 _NAMES = {
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TMPDIR", "TZ"),
@@ -38,7 +35,7 @@ _SHORTEST_SECRET = 8
 
 
 def child_environment(
-    environ: Mapping[str, str], pass_env: Iterable[str] = ()
+    environ: Mapping[str, str], pass_env: Iterable[str] = (), first_on_path: Path | None = None
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the environment for a child, and the names in `pass_env` that are never passed.
 
@@ -56,7 +53,9 @@ def child_environment(
         if name in _NAMES or (name.startswith(_PREFIXES) and not _tells(name, value, held))
     }
     child |= {name: environ[name] for name in asked if name in environ and name not in refused}
-    child["PYTHONPATH"] = ":".join(filter(None, (str(INSIDE), child.get("PYTHONPATH"))))
+    if first_on_path is not None:
+        path = (str(first_on_path), child.get("PYTHONPATH"))
+        child["PYTHONPATH"] = ":".join(filter(None, path))
     # No bytecode: a checkout that belongs to the user shall look the same afterwards.
     child |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
     return child, refused

@@ -2,7 +2,7 @@
 
 import pytest
 
-from action.stages.text import first_line, last_lines, plain, quoted
+from action.processes.text import first_line, last_lines, plain, quoted
 
 
 @pytest.mark.parametrize(
