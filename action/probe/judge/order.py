@@ -108,7 +108,9 @@ def _misses_some(
     """Tell whether the source runs again before the all-gather it started was used."""
     for start, following in zip(starts, [*starts[1:], None], strict=True):
         started = [
-            g for g in step.gathers if g.edge == (*pair, direction) and _fires_at(g, start, following)
+            g
+            for g in step.gathers
+            if g.edge == (*pair, direction) and _fires_at(g, start, following)
         ]
         used = any(start < use and (following is None or use < following) for use in uses)
         if started and not used:

@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import nn
 from torch.distributed.fsdp import FSDPModule
+from torch.distributed.tensor import DTensor
 
 from . import adapter
 
@@ -128,22 +129,33 @@ def class_name(module: nn.Module) -> str:
 
 def describe_classes(model: nn.Module, wanted: Iterable[str]) -> list[dict[str, Any]]:
     """Return, for each class that is a unit somewhere or is wanted, where its instances stand."""
-    instances: dict[str, list[tuple[str, bool]]] = {}
+    instances: dict[str, list[tuple[str, nn.Module]]] = {}
     for path, module in model.named_modules():
-        wrapped = isinstance(module, FSDPModule)
-        instances.setdefault(class_name(module), []).append((path, wrapped))
-    named = [*wanted, *_no_split_modules(model)]
-    shown = {name for name, found in instances.items() if any(w for _, w in found)} | set(named)
+        instances.setdefault(class_name(module), []).append((path, module))
+    named = {*wanted, *_no_split_modules(model)}
+    units = {
+        name: sum(isinstance(module, FSDPModule) for _, module in found)
+        for name, found in instances.items()
+    }
     return [
         {
             "name": name,
             "instances": len(found := instances.get(name, [])),
-            "units": sum(wrapped for _, wrapped in found),
-            "unwrapped": [path for path, wrapped in found if not wrapped][:_MOST_PATHS],
+            "units": units.get(name, 0),
+            # What FSDP2 was told to ignore, or has no parameter to shard, was not forgotten.
+            "unwrapped": [
+                path
+                for path, module in found
+                if not isinstance(module, FSDPModule) and _has_sharded(module)
+            ][:_MOST_PATHS],
             "named": name in named,
         }
-        for name in sorted(shown)
+        for name in sorted({name for name, count in units.items() if count} | named)
     ]
+
+
+def _has_sharded(module: nn.Module) -> bool:
+    return any(isinstance(parameter, DTensor) for parameter in module.parameters())
 
 
 def _no_split_modules(model: nn.Module) -> list[str]:
