@@ -89,7 +89,8 @@ def with_hook(cls: type[nn.Module], hook: Callable[[Any], None]) -> type[nn.Modu
         hook(model)
         model._fsdp2_prefetching_configured = True
 
-    guarded.__wrapped__ = hook  # type: ignore[attr-defined]  # the probe finds its docstring there
+    guarded.__doc__ = hook.__doc__
+    guarded.__wrapped__ = hook  # type: ignore[attr-defined]
     cls.APPLY_FSDP2_CUSTOM_PREFETCHING = guarded  # type: ignore[attr-defined]
     return cls
 
@@ -99,3 +100,18 @@ def call_hook(model: nn.Module) -> None:
     hook = getattr(model.__class__, "APPLY_FSDP2_CUSTOM_PREFETCHING", None)
     if hook is not None:
         hook(model)
+
+
+class Branched(Stack):
+    """A stack with a branch after its second block that only some calls take."""
+
+    def __init__(self, depth: int = 4) -> None:
+        super().__init__(depth)
+        self.branch = Block()
+
+    def forward(self, x: Tensor, take: bool = True) -> Tensor:
+        for index, block in enumerate(self.blocks):
+            x = block(x)
+            if index == 1 and take:
+                x = self.branch(x)
+        return self.head(x).mean()
