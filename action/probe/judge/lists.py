@@ -80,8 +80,12 @@ _RULES: tuple[tuple[Rule, _Test, str, str, str], ...] = (
 def find(case: Case, direction: Direction) -> Iterator[tuple[Finding, tuple[Pair, ...]]]:
     """Yield each finding with the edges that it settles: later rules leave those alone."""
     settled: set[Pair] = set()
+    started = _started(case, direction)
     for rule, test, what, cost, instead in _RULES:
         pairs = [p for p in case.pairs(direction) if p not in settled and test(case, *p)]
+        if rule != "cross-root":
+            # The target was not there after all: what became of its all-gather is another rule's.
+            pairs = [p for p in pairs if p not in started]
         if pairs:
             settled.update(pairs)
             off = _DEFAULT_OFF if direction == "backward" and rule != "cross-root" else ""
@@ -104,9 +108,11 @@ def find(case: Case, direction: Direction) -> Iterator[tuple[Finding, tuple[Pair
     ]
     if repeated:
         source, target = repeated[0]
+        grouped = len(case.recording.units[target].paths) > 1
         summary = (
             f"{case.quoted(target)} stands more than once in the {direction} list of "
             f"{case.quoted(source)}{also(repeated)}"
+            + ("; modules wrapped together are one unit" if grouped else "")
         )
         yield (
             case.finding(
@@ -115,11 +121,20 @@ def find(case: Case, direction: Direction) -> Iterator[tuple[Finding, tuple[Pair
                 repeated,
                 summary,
                 event=_event(case, direction, repeated[0]),
-                cost="the second entry does nothing; most likely another unit was meant",
-                instead="name each unit once",
+                cost="the second entry does nothing"
+                + ("" if grouped else "; most likely another unit was meant"),
+                instead="name each unit once"
+                + (", by one of the modules wrapped together" if grouped else ""),
             ),
             (),
         )
+
+
+def _started(case: Case, direction: Direction) -> set[Pair]:
+    """Return the edges that ever issued an all-gather."""
+    steps = [step for path in case.paths for step in (path.hooked, path.evaluated) if step]
+    edges = [gather.edge for step in steps for gather in step.gathers]
+    return {(edge[0], edge[1]) for edge in edges if edge is not None and edge[2] == direction}
 
 
 def _event(case: Case, direction: Direction, pair: Pair) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from action.probe.gathers import Gather, Step
 from action.probe.judge.case import Case, Pair, PathCase, also, in_paths
-from action.probe.nesting import lookahead
+from action.probe.nesting import contains, lookahead
 from action.probe.recording import Direction
 from action.records import Finding, Rule
 
@@ -80,21 +80,53 @@ def _misplaced(
     case: Case, path: PathCase, step: Step, pair: Pair, direction: Direction
 ) -> Rule | None:
     source, target = pair
-    entries = step.entries[direction]
-    starts, uses = entries.get(source, []), entries.get(target, [])
+    starts, uses = _runs(step, source, direction), _runs(step, target, direction)
     if not starts:
         return None
     if not uses:
         if direction == "backward" and target in step.entries["forward"]:
             return None if _wasted_anyway(path, step, target) else "no-backward"
         return "never-runs"
+    if direction == "forward" and uses[-1] < starts[-1] and _leads_back(case, step, pair):
+        return "wrap-around"
     if uses[-1] < starts[0]:
-        order = [u for _, u in step.order("forward") if u not in case.recording.roots]
-        ends = (order[-1], order[0]) if order else None
-        return "wrap-around" if direction == "forward" and pair == ends else "already-ran"
+        return "already-ran"
     if len(starts) > 1 and _misses_some(step, pair, starts, uses, direction):
         return "shared-unit"
     return None
+
+
+def _runs(step: Step, unit: int, direction: Direction) -> list[int]:
+    """Return where a unit's forwards or backwards begin.
+
+    Only the first backward of a unit has a `turn`; each later one waits for an all-gather anew.
+    """
+    runs = list(step.entries[direction].get(unit, []))
+    if direction == "backward" and runs:
+        done = False
+        for index in range(runs[0], len(step.events)):
+            event = step.events[index]
+            if event.unit == unit and event.kind == "done":
+                done = True
+            elif event.unit == unit and event.kind == "wait" and done:
+                runs.append(index)
+                done = False
+    return runs
+
+
+def _leads_back(case: Case, step: Step, pair: Pair) -> bool:
+    """Tell whether an edge's source is the last unit to run and its target the first.
+
+    What lies within the source may run after it, what the target lies within before it.
+    """
+    source, target = pair
+    starts, uses = step.entries["forward"][source], step.entries["forward"][target]
+    order = [(i, u) for i, u in step.order("forward") if u not in case.recording.roots]
+    after = {unit for index, unit in order if index > starts[-1]}
+    before = {unit for index, unit in order if index < uses[0]}
+    return all(contains(case.recording, source, unit) for unit in after) and all(
+        contains(case.recording, unit, target) for unit in before
+    )
 
 
 def _wasted_anyway(path: PathCase, step: Step, target: int) -> bool:
@@ -194,7 +226,11 @@ def _following(case: Case, step: Step, source: int, direction: Direction) -> str
     later = [
         unit
         for index, unit in step.order(direction)
-        if starts and index > starts[-1] and unit != source and not case.recording.units[unit].empty
+        if starts
+        and index > starts[-1]
+        and not case.recording.units[unit].empty
+        and not contains(case.recording, source, unit)
+        and not contains(case.recording, unit, source)
     ]
     return case.quoted(later[0]) if later else "there is none, so set no edge"
 
@@ -236,37 +272,56 @@ def _too_far(case: Case, direction: Direction, settled: set[Pair]) -> Iterator[F
 
 
 def _not_nearest_first(case: Case, direction: Direction, settled: set[Pair]) -> Iterator[Finding]:
-    wrong: list[Pair] = []
-    paths: list[str] = []
-    instead = ""
+    wrong: dict[int, tuple[list[int], PathCase]] = {}
+    harmful: list[tuple[int, PathCase, Gather]] = []
     for source, targets in case.lists(direction).items():
         sound = [target for target in targets if (source, target) not in settled]
         for path in case.paths:
             uses = _next_uses(path.hooked, source, sound, direction)
-            if len(uses) > 1 and [u for _, u in uses] != sorted(u for _, u in uses):
-                wrong += [(source, target) for target, _ in uses]
-                paths.append(path.name)
-                nearest = sorted(uses, key=lambda use: use[1])
-                instead = instead or ", ".join(case.quoted(t) for t, _ in nearest)
+            nearest = [target for target, _ in sorted(uses, key=lambda use: use[1])]
+            if path.hooked is None or nearest == [target for target, _ in uses]:
+                continue
+            wrong.setdefault(source, (nearest, path))
+            first = _issued_too_early(path.hooked, source, nearest, direction)
+            if first is not None:
+                harmful.append((source, path, first))
                 break
-    if not wrong:
+    # A list in the wrong order costs nothing where all but one of its units are there already.
+    if not harmful:
         return
-    settled.update(wrong)
-    source = wrong[0][0]
-    listed = ", ".join(f"`{case.name(t)}`" for s, t in wrong if s == source)
-    sources = len({s for s, _ in wrong})
-    more = "" if sources == 1 else f" (and {sources - 1} more unit{'s' * (sources > 2)} like it)"
+    source, path, gather = harmful[0]
+    sources = [source, *(other for other in wrong if other != source)]
+    pairs = [(s, t) for s in sources for t in case.lists(direction)[s] if t in wrong[s][0]]
+    pairs = list(dict.fromkeys(pair for pair in pairs if pair not in settled))
+    settled.update(pairs)
+    listed = ", ".join(case.quoted(t) for s, t in pairs if s == source)
+    more = len(sources) - 1
+    like = f" (and {more} more unit{'s' * (more > 1)} like it)" if more else ""
+    assert path.hooked is not None
     yield case.finding(
         "farthest-first",
         direction,
-        wrong,
-        f"the {direction} list of {case.quoted(source)} is not nearest first: {listed}{more}",
-        paths=paths,
-        event=_first_issue(case, wrong[0], direction),
+        pairs,
+        f"the {direction} list of {case.quoted(source)} is not nearest first: {listed}{like}",
+        paths=[path.name, *(p.name for _, p, _ in harmful)],
+        event=case.shown(path.hooked, gather.issued),
         cost="all-gathers run in the order of issue, so that the unit needed next waits for one "
         "that is needed later",
-        instead=f"list {instead}",
+        instead=f"list {', '.join(case.quoted(target) for target in wrong[source][0])}",
     )
+
+
+def _issued_too_early(
+    step: Step, source: int, nearest: list[int], direction: Direction
+) -> Gather | None:
+    """Return an all-gather of a list that another one of it, needed sooner, has to wait for."""
+    issued = [g for g in step.gathers if g.edge in {(source, t, direction) for t in nearest}]
+    for place, early in enumerate(issued):
+        for late in issued[place + 1 :]:
+            waits = early.waited is None or early.waited > late.issued
+            if waits and nearest.index(late.unit) < nearest.index(early.unit):
+                return early
+    return None
 
 
 def _next_uses(
@@ -283,11 +338,3 @@ def _next_uses(
         if later:
             uses.append((target, later[0]))
     return uses
-
-
-def _first_issue(case: Case, pair: Pair, direction: Direction) -> str:
-    for path in case.paths:
-        for gather in path.hooked.gathers if path.hooked is not None else ():
-            if gather.edge == (*pair, direction) and path.hooked is not None:
-                return case.shown(path.hooked, gather.issued)
-    return ""
