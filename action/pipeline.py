@@ -1,10 +1,11 @@
-"""The run in reading order: select, read the source, decide the soft items, run the stages, report.
+"""The run in reading order: select, read the source, probe, decide the soft items, run, report.
 
 The only module that knows all the rooms. Git, the clock and the environment come in as arguments.
 """
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -14,11 +15,15 @@ from functools import partial
 from pathlib import Path
 
 from action.checklist import Context, Diff, check_recipe
+from action.probe import PROBE, Limits, Request, observe
+from action.probe import Surroundings as ProbeSurroundings
 from action.progress import Progress
 from action.records import (
     Environment,
+    Observation,
     Reason,
     RecipeReport,
+    RecipeSource,
     Report,
     SelectedRecipe,
     Selection,
@@ -26,7 +31,7 @@ from action.records import (
     printable,
 )
 from action.report import conclude, read_report, read_selection, recipe_gaps, run_gaps
-from action.repository.checkout import checked_out
+from action.repository.checkout import Checkout, checked_out
 from action.repository.diff import added_lines, changes
 from action.repository.git import Git, GitError, UnknownRevisionError
 from action.repository.python import PythonTree
@@ -269,7 +274,7 @@ def _validate_each(
     python = PythonTree(head)
     checkout = None
     seen = Environment()
-    if settings.hard_stages:
+    if settings.hard_stages or settings.probes:
         checkout = stack.enter_context(checked_out(git, selection.head, settings.out))
         if checkout.note is not None:
             notes.append(checkout.note)
@@ -279,17 +284,21 @@ def _validate_each(
         )
         if seen.problem is not None:
             progress.line(f"  {seen.problem}")
-    for selected in selection.recipes:
-        if settings.recipes and selected.name not in settings.recipes:
-            continue
+    wanted = [
+        selected
+        for selected in selection.recipes
+        if not settings.recipes or selected.name in settings.recipes
+    ]
+    sources = [read_recipe(head, python, recipe.name, recipe.path) for recipe in wanted]
+    observations = _observe(settings, around, head, sources, checkout)
+    for selected, source, observation in zip(wanted, sources, observations, strict=True):
         with progress.group(f"{selected.name}"):
-            source = read_recipe(head, python, selected.name, selected.path)
-            checks = check_recipe(Context(source, head, python, diff, text))
+            checks = check_recipe(Context(source, head, python, diff, text, observation))
             for check in checks:
                 progress.line(f"  {check.id}: {check.verdict}: {check.summary}")
             stages: tuple[StageResult, ...] = not_run("it was not asked for", "not asked for")
             try:
-                if checkout is not None:
+                if checkout is not None and settings.hard_stages:
                     stages = not_run("the run could not go on")
                     stages = run_stages(
                         selected.path,
@@ -313,12 +322,55 @@ def _validate_each(
                         path=selected.path,
                         reasons=selected.reasons,
                         source=source,
+                        observation=observation,
                         checks=checks,
                         stages=stages,
-                        gaps=recipe_gaps(checks, stages, seen),
+                        gaps=recipe_gaps(checks, stages, seen, observation),
                         environment=seen,
                     )
                 )
+
+
+def _observe(
+    settings: Settings,
+    around: Surroundings,
+    head: CommitTree,
+    sources: Sequence[RecipeSource],
+    checkout: Checkout | None,
+) -> list[Observation]:
+    """Return what the probe sees of each recipe, all in one run of the worker."""
+    if checkout is None or not settings.probes:
+        why = "the probe was not asked for"
+        return [Observation(outcome="not run", summary=why) for _ in sources]
+    requests = [
+        Request(
+            name=source.name,
+            probe=checkout.root / source.path / PROBE,
+            root=checkout.root,
+            wanted=tuple(dict.fromkeys(t.class_name for t in source.targets)),
+            preload=("transformers",) if _imports_transformers(head, source.path) else (),
+        )
+        for source in sources
+    ]
+    parallel = os.cpu_count() or 1
+    with around.progress.group("Observing the models on the CPU"):
+        observations = observe(
+            requests,
+            Limits(settings.probe_limit, int(settings.probe_memory * 2**30), parallel),
+            ProbeSurroundings(settings.python, around.environ, around.clock, settings.pass_env),
+        )
+        for source, observation in zip(sources, observations, strict=True):
+            around.progress.line(f"  {source.name}: {observation.summary}")
+    return observations
+
+
+def _imports_transformers(head: CommitTree, folder: str) -> bool:
+    """Tell whether to import transformers once, for all recipes that are probed."""
+    return any(
+        b"transformers" in head.read(path)
+        for path in head.paths()
+        if path.startswith(f"{folder}/") and path.endswith(".py")
+    )
 
 
 def _repository_url(environ: Mapping[str, str]) -> str | None:

@@ -41,17 +41,25 @@ class Settings(BaseModel):
         (), description="names of the recipes to validate; by default those that are selected"
     )
     recipes_root: str = Field("recipes", description="folder that holds one folder per recipe")
-    stages: tuple[Literal["soft", "structure", "smoke", "identity"], ...] = Field(
-        ("soft", "structure", "smoke", "identity"),
-        description="which of soft, structure, smoke and identity to run; the source is read and "
-        "the soft items are always decided",
+    stages: tuple[Literal["soft", "probe", "structure", "smoke", "identity"], ...] = Field(
+        ("soft", "probe", "structure", "smoke", "identity"),
+        description="which of soft, probe, structure, smoke and identity to run; the source is "
+        "read and the soft items are always decided",
     )
     out: Path = Field(Path("out/fsdp2-prefetch"), description="folder for the report and the logs")
     fail_on: Literal["fail", "gap", "never"] = Field(
         "fail", description="exit with 1 on a failure, on a gap too, or never"
     )
     python: str = Field(
-        "python3", description="interpreter that runs the recipes' tests; it needs torch and pytest"
+        "python3",
+        description="interpreter that runs the recipes: the probe needs torch in it, the tests "
+        "pytest, too",
+    )
+    probe_limit: Seconds = Field(
+        300, description="seconds for the probe of a recipe, which runs its model on the CPU"
+    )
+    probe_memory: float = Field(
+        8.0, gt=0, le=4096, description="GiB of memory for the probe of a recipe"
     )
     structure_limit: Seconds = Field(600, description="seconds for the structure tests of a recipe")
     smoke_limit: Seconds = Field(1800, description="seconds for the smoke tests of a recipe")
@@ -95,7 +103,7 @@ class Settings(BaseModel):
             raise ValueError("report needs at least one report.json file")
         if not self.stages:
             raise ValueError(
-                "stages is empty; name at least one of soft, structure, smoke, identity"
+                "stages is empty; name at least one of soft, probe, structure, smoke, identity"
             )
         return self
 
@@ -104,6 +112,11 @@ class Settings(BaseModel):
         """The stages asked for that run tests, in the order in which they run."""
         order: tuple[StageId, ...] = ("structure", "smoke", "identity")
         return tuple(stage for stage in order if stage in self.stages)
+
+    @property
+    def probes(self) -> bool:
+        """Whether the probe was asked for."""
+        return "probe" in self.stages
 
     @property
     def limits(self) -> dict[StageId, float]:

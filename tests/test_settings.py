@@ -45,7 +45,7 @@ def test_limits_by_stage():
         (
             {"stages": "soft,smoek"},
             {},
-            "--stages: input should be 'soft', 'structure', 'smoke' or 'identity', not 'smoek'",
+            "--stages: input should be 'soft', 'probe', 'structure', 'smoke' or 'identity', not 'smoek'",
         ),
         (
             {"all": True, "base": "main"},
@@ -61,7 +61,7 @@ def test_limits_by_stage():
         (
             {"stages": " , "},
             {},
-            "stages is empty; name at least one of soft, structure, smoke, identity",
+            "stages is empty; name at least one of soft, probe, structure, smoke, identity",
         ),
     ],
 )

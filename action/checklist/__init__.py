@@ -1,7 +1,7 @@
 """The skill's soft validation: one module per item.
 
-An item's function takes a `Context` and returns a `CheckResult`. Only the source is read here: what
-it does not settle is `unknown`, and never passes.
+An item's function takes a `Context` and returns a `CheckResult` from the source alone; `observed`
+puts to it what the probe saw. What neither settles is `unknown`, and never passes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from action.checklist import (
     honest_claims,
     hook_bound,
     idempotent,
+    observed,
     stays_local,
     wrap_targets,
 )
@@ -43,7 +44,7 @@ def _decided(
     item: CheckId, check: Callable[[Context], CheckResult], context: Context
 ) -> CheckResult:
     try:
-        return check(context)
+        return observed.decide(check(context), context.observation)
     except RecursionError:
         where = Location(path=context.source.path)
         evidence = (Evidence(text="nested too deeply to be read", location=where),)

@@ -15,6 +15,7 @@ from action.records import (
     Evidence,
     Hook,
     Location,
+    Observation,
     RecipeSource,
     Symbol,
     TrailEnd,
@@ -42,13 +43,14 @@ class Diff:
 
 @dataclass(frozen=True)
 class Context:
-    """One recipe at the head of a change; `diff` and `pull_request_text` are None when unknown."""
+    """One recipe at the head of a change; the last three are None when unknown."""
 
     source: RecipeSource
     head: Tree
     python: PythonTree
     diff: Diff | None = None
     pull_request_text: str | None = None
+    observation: Observation | None = None
 
     def definition(self, symbol: Symbol) -> Definition | None:
         """Return the definition behind a symbol."""

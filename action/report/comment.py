@@ -21,7 +21,7 @@ from action.records import (
     Report,
     Verdict,
 )
-from action.report import markdown
+from action.report import markdown, observed
 from action.report.gaps import has_failure, stage_name
 from action.report.markdown import Markdown
 
@@ -52,6 +52,7 @@ class Cut:
     left_out: str
     excerpt_lines: int | None = None
     evidence_of_passes: bool = True
+    graphs: bool = True
     details: str = "all"
     listed: int | None = None
     rows: int | None = None
@@ -61,15 +62,17 @@ _LADDER = (
     Cut("", excerpt_lines=25),
     Cut("long test output", excerpt_lines=10),
     Cut(
-        "test output and the evidence of passing items",
+        "test output, graphs and the evidence of passing items",
         excerpt_lines=0,
         evidence_of_passes=False,
+        graphs=False,
         listed=100,
     ),
     Cut(
-        "the details of recipes without a failure, and test output",
+        "the details of recipes without a failure, graphs and test output",
         excerpt_lines=0,
         evidence_of_passes=False,
+        graphs=False,
         details="failing",
         listed=60,
     ),
@@ -172,6 +175,10 @@ def _context(report: Report, cut: Cut) -> dict[str, object]:
         "at": lambda location: _at(report, location),
         "shows_evidence": lambda c: cut.evidence_of_passes or c.verdict in ("fail", "unknown"),
         "status": _status,
+        "runs": observed.edge_runs,
+        "how": observed.how,
+        "versus": observed.versus,
+        "graph": lambda seen: observed.graph(seen) if cut.graphs else Markdown(""),
         "verdict": _verdict,
         "most": lambda number: number if cut.listed is None else min(number, cut.listed),
         "more": _more,

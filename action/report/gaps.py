@@ -14,6 +14,7 @@ from action.records import (
     Conclusion,
     Environment,
     Gap,
+    Observation,
     RecipeReport,
     Selection,
     StageId,
@@ -27,10 +28,24 @@ _STAGE_FILES = {
 }
 _STAGE_NAMES = {"structure": "Structure", "smoke": "Smoke", "identity": "Edge identity"}
 _FAILURES = ("failed", "crashed", "timed out")
-_ORDER = (
-    "Compare the hook with the order in which the units run, in every training path; this version "
-    "of the action does not observe it."
-)
+_PROBE = "tests/skills/fsdp2-prefetching/probe.py"
+_TRY = "try it with `fsdp2-prefetch edges`."
+_LOOK: dict[str, str] = {
+    "not run": "Run with `--stages` naming `probe`.",
+    "no probe": f"Add `{_PROBE}` with a function `build(*, device_mesh, overrides=())`; the README "
+    "says what it returns.",
+    "bad probe": f"Mend `{_PROBE}` and {_TRY}",
+    "cannot build": f"Let `build` in `{_PROBE}` build the model on a CPU, and {_TRY}",
+    "not wrapped": f"Let `build` in `{_PROBE}` return the model as training has it, after "
+    f"`fully_shard`, and {_TRY}",
+    "unknown torch": "Give a Python whose torch the probe knows (`--python`).",
+    "no torch": "Give a Python that has torch (`--python`).",
+    "timed out": "Raise `--probe-limit`, or name a config with fewer layers in `probe.py`.",
+    "out of memory": "Raise `--probe-memory`, or name a smaller config in `probe.py`.",
+    "crashed": f"See with `fsdp2-prefetch edges` what ends the process, and mend `{_PROBE}`.",
+}
+"""What lets the probe see something, by the outcome of its run."""
+_ORDER = f"Let `{_PROBE}` run every training path, and {_TRY}"
 _CLOSES: dict[CheckId, str] = {
     "hook-bound": "Follow `prepare_model()` by hand from the line named under this item to the "
     "class, and see that it binds the hook.",
@@ -58,12 +73,16 @@ def has_failure(recipe: RecipeReport) -> bool:
 
 
 def recipe_gaps(
-    checks: Iterable[CheckResult], stages: Iterable[StageResult], environment: Environment
+    checks: Iterable[CheckResult],
+    stages: Iterable[StageResult],
+    environment: Environment,
+    observation: Observation | None = None,
 ) -> tuple[Gap, ...]:
     """Return what is unproved about one recipe, soft items first, then stages in their order."""
+    seen = observation or Observation(outcome="not run", summary="the probe was not asked for")
     checks = tuple(checks)
     no_hook = any(c.id == "hook-bound" and c.verdict == "not applicable" for c in checks)
-    gaps = [_unknown_item(check) for check in checks if check.verdict == "unknown"]
+    gaps = [*_item_gaps(checks, seen), *_observation_gaps(seen)]
     for stage in stages:
         if stage.id == "identity" and no_hook and stage.outcome in ("missing", "nothing collected"):
             continue  # without a hook there are no edges to identify
@@ -126,9 +145,62 @@ def conclude(
     return "gaps" if gaps or any(recipe.gaps for recipe in recipes) else "passed"
 
 
-def _unknown_item(check: CheckResult) -> Gap:
-    summary = f"`{check.id}`: {check.summary}"
-    return Gap(id=f"item:{check.id}", summary=summary, closes=_CLOSES[check.id])
+def _item_gaps(checks: Iterable[CheckResult], seen: Observation) -> list[Gap]:
+    gaps: list[Gap] = []
+    for check in checks:
+        if check.verdict != "unknown":
+            continue
+        edges = check.id in ("forward-edges", "backward-edges")
+        if edges and seen.outcome != "observed":
+            # One reason, one gap: whatever kept the probe away hides both directions.
+            gap = Gap(
+                id="item:edges",
+                summary=f"Forward and backward edges were not observed: {seen.summary}",
+                closes=_LOOK[seen.outcome],
+            )
+            if gap not in gaps:
+                gaps.append(gap)
+            continue
+        summary = f"`{check.id}`: {check.summary}"
+        closes = next(
+            (_as_sentence(f.instead) for f in seen.findings if f.item == check.id and f.instead),
+            _CLOSES[check.id],
+        )
+        gaps.append(Gap(id=f"item:{check.id}", summary=summary, closes=closes))
+    return gaps
+
+
+def _as_sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _observation_gaps(seen: Observation) -> list[Gap]:
+    """Return where the probe ran on less than the real thing."""
+    if seen.outcome != "observed":
+        return []
+    gaps = []
+    if seen.mode != "fake":
+        config = f"`{seen.config}`" if seen.config else "a small model"
+        why = f": {seen.why_not_fake}" if seen.why_not_fake else ""
+        gaps.append(
+            Gap(
+                id="probe:not-full-size",
+                summary=f"Edges were seen with real values on {config}, not at full size{why}",
+                closes="See that this config has every kind of unit and every branch that the full "
+                "one has, or let the model run on fake tensors.",
+            )
+        )
+    for path in seen.paths:
+        if path.problem is not None and path.with_hook is not None:
+            gaps.append(
+                Gap(
+                    id=f"probe:partly:{path.name}",
+                    summary=f"Path `{path.name}` was seen in part: {path.problem}",
+                    closes="Let the path run in `eval` mode without gradients, too: what edges "
+                    "leave behind after an evaluation is read as stale weights.",
+                )
+            )
+    return gaps
 
 
 def _stage_gaps(stage: StageResult, environment: Environment) -> list[Gap]:

@@ -5,6 +5,7 @@ from mvp_engine.testing.ranks import RankError, run_ranks
 from mvp_engine.testing.recipes import (
     ProbeTarget,
     WrappedRecipe,
+    configured_mesh,
     load_skill_assertions,
     probe_target,
     single_rank_wrapped,
@@ -16,6 +17,7 @@ __all__ = [
     "ProbeTarget",
     "RankError",
     "WrappedRecipe",
+    "configured_mesh",
     "load_skill_assertions",
     "prefetch_edges",
     "probe_target",

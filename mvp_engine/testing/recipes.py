@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -125,18 +126,39 @@ class ProbeTarget:
     """What a recipe hands to the probe.
 
     `model` is wrapped as training has it, `before_wrap` the same model unwrapped. Each function of
-    `paths` runs one forward of a training path, by its name, and returns the loss.
+    `paths` runs one forward of a training path, by its name, and returns the loss. `mixed_paths`
+    are groups of paths that ranks may run in one step, None when that was not declared.
     """
 
     model: nn.Module
     paths: Mapping[str, Callable[[], Tensor]]
     before_wrap: nn.Module
+    mixed_paths: Sequence[Sequence[str]] | None = None
+
+
+def configured_mesh(config_path: str | Path, ranks: int = 2) -> dict[str, int]:
+    """The mesh axes of a config by name, for the probe to reckon bytes with.
+
+    An axis of -1 takes what the others leave of `ranks`. Raises ConfigError as the config does.
+    """
+    _, config = resolve(Path(config_path), ())
+    mesh = config.parallel.mesh
+    sizes = {"replicate": mesh.replicate, "shard": mesh.shard, "tensor": mesh.tensor}
+    fixed = math.prod(size for size in sizes.values() if size > 0)
+    return {name: size if size > 0 else max(1, ranks // fixed) for name, size in sizes.items()}
 
 
 def probe_target(
-    config_path: str | Path, device_mesh: DeviceMesh, overrides: Sequence[str] = ()
+    config_path: str | Path,
+    device_mesh: DeviceMesh,
+    overrides: Sequence[str] = (),
+    *,
+    mixed_paths: Sequence[Sequence[str]] | None = None,
 ) -> ProbeTarget:
     """Builds the recipe's model twice, wrapped on `device_mesh` and plain.
+
+    `mixed_paths` are the groups of paths that ranks may run in one step; `[]` when all ranks
+    always run the same one.
 
     Works on fake tensors when called under FakeTensorMode; `device_mesh` is made outside of it.
     """
@@ -153,6 +175,7 @@ def probe_target(
             for name, batch in batches.items()
         },
         before_wrap=cls(config, None, device).prepare_model(),
+        mixed_paths=mixed_paths,
     )
 
 

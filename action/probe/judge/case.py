@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
+from action.amounts import amount
 from action.probe.gathers import Gather, Step
 from action.probe.recording import Direction, Pass, Recording
 from action.records import CheckId, Edge, Finding, Location, Rule
@@ -131,16 +132,6 @@ class Case:
             instead=instead,
             location=self.location(pairs[0][0], direction) if pairs else None,
         )
-
-
-def amount(size: int) -> str:
-    """Return bytes as a person reads them, in powers of 1024."""
-    value = float(size)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if value < 1024 or unit == "GiB":
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    raise AssertionError
 
 
 def also(pairs: Sequence[Pair]) -> str:

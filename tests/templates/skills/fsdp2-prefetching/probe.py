@@ -2,9 +2,14 @@
 
 from pathlib import Path
 
-from mvp_engine.testing import probe_target
+from mvp_engine.testing import configured_mesh, probe_target
 
 CONFIG = Path(__file__).parents[3] / "configs" / "${probe_config}"
+TINY_CONFIG = Path(__file__).parents[3] / "configs" / "${config}"
+
+
+def mesh():
+    return configured_mesh(CONFIG)
 
 
 def build(*, device_mesh, overrides=()):
