@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from action.amounts import amount
 from action.probe import places
+from action.probe.chart import HEIGHT, chart
 from action.probe.gathers import Gather, Step
 from action.probe.judge.case import Case, PathCase
-from action.probe.marks import HATCH, Safe, cross, head, span, tag
+from action.probe.marks import HATCH, Safe, cross, head, shown, span, tag
 from action.probe.places import Axis, Bar, number
-from action.processes.text import first_line
 from action.records import Finding
 
-_TOP, _CHART = 34, 84
+_TOP = 34
 _HIGH, _LOW, _FEW = 20, 13, 16
 """Heights of a row where there are few of them, and where there are more."""
 _LETTER = 6.1
@@ -50,11 +50,6 @@ class Figure:
         self.labels = [places.shorter(name, self.prefix) for name in self.names]
         self.gutter = max(48.0, max(map(len, self.labels), default=0) * _LETTER + 12)
         self.bottom = _TOP + self.height * len(self.units)
-        self.levels = places.live_bytes(step, case.size)
-        twin = None if self.twin is None else Axis(self.twin)
-        # Lines over different columns could not be compared by eye.
-        self.twin_axis = twin if twin is not None and twin.like(self.axis) else None
-        self.twin_levels = [] if self.twin is None else places.live_bytes(self.twin, case.size)
 
     def name(self, unit: int) -> str:
         """Return a unit's name as it may be shown."""
@@ -65,8 +60,8 @@ class Figure:
         return _TOP + self.height * (self.row[unit] + 0.5)
 
     def svg(self) -> Safe:
-        """Return the places."""
-        width, height = self.gutter + self.axis.width + 46, self.bottom + _CHART + 52
+        """Return the drawing."""
+        width, height = self.gutter + self.axis.width + 46, self.bottom + HEIGHT
         parts = [HATCH, *self._frame(), *self._slots(), *self._bars(), *self._arrows()]
         parts += [*self._skips(), *self._ticks(), *self._badges(), *self._chart()]
         return tag(
@@ -83,7 +78,7 @@ class Figure:
         """Return what the drawing leaves out or abbreviates."""
         said = ["Time runs to the right, one column for each unit that begins."]
         if self.prefix:
-            said.append(f"All names but the root's begin with {self.prefix}, left out here.")
+            said.append(f"All names but the root's begin with “{self.prefix}”, left out here.")
         absent = sum(
             not unit.outside and place not in self.row
             for place, unit in enumerate(self.case.recording.units)
@@ -242,17 +237,19 @@ class Figure:
             d=f"M{number(x)},{number(start)} V{number(end)}",
         )
 
-    def _skips(self) -> Iterator[Safe]:
+    def _skipped(self) -> Iterator[tuple[int, tuple[int, int, str]]]:
         for index, event in enumerate(self.step.events):
-            if event.kind != "skip" or event.by is None:
-                continue
             direction = CAUSES.get(event.why or "", "call")
-            if direction not in ("forward", "backward"):
-                continue
-            x, y = self.axis.x(index), self.y(event.unit)
-            if event.by != event.unit:
-                yield self._arrow(f"skip {direction}", x, event.by, event.unit)
-            blamed = " blamed" if self._blamed((event.by, event.unit, direction)) else ""
+            fired = event.kind == "skip" and direction in ("forward", "backward")
+            if fired and event.by is not None:
+                yield index, (event.by, event.unit, direction)
+
+    def _skips(self) -> Iterator[Safe]:
+        for index, (source, target, direction) in self._skipped():
+            x, y = self.axis.x(index), self.y(target)
+            if source != target:
+                yield self._arrow(f"skip {direction}", x, source, target)
+            blamed = " blamed" if self._blamed((source, target, direction)) else ""
             yield cross(x, y, f"skip {direction}{blamed}")
 
     def _ticks(self) -> Iterator[Safe]:
@@ -266,72 +263,36 @@ class Figure:
                     d=f"M{number(x)},{number(y - self.height / 2 + 1)} v{self.height - 2}",
                 )
 
+    def _chart(self) -> Iterator[Safe]:
+        return chart(self.case, self.step, self.twin, self.axis, self.bottom)
+
     def _badges(self) -> Iterator[Safe]:
-        """Yield the number of each finding once, at the edge that its summary names if it can."""
-        at: dict[int, Bar] = {}
-        for bar in self.bars:
-            for finding in self._findings(bar):
-                if finding not in at or (
-                    self._is_named(bar, finding) and not self._is_named(at[finding], finding)
-                ):
-                    at[finding] = bar
+        """Yield the number of each finding once: where the edge that its summary names fired,
+        best with an all-gather, else where another one did."""
+        at: dict[int, tuple[int, int]] = {}
+        fired = [(b.gather.issued, b.gather.edge, self._findings(b)) for b in self.bars]
+        fired += [(index, edge, self._blamed(edge)) for index, edge in self._skipped()]
+        for only_named in (True, False):
+            for index, edge, findings in fired:
+                for finding in findings:
+                    if edge is not None and (not only_named or self._names(finding, edge)):
+                        at.setdefault(finding, (index, edge[1]))
         taken: dict[int, int] = {}
-        for finding, bar in sorted(at.items()):
-            shift = taken.get(bar.gather.issued, 0)
-            taken[bar.gather.issued] = shift + 1
-            x, y = bar.left - 10 - 13 * shift, self.y(bar.gather.unit)
+        for finding, (index, unit) in sorted(at.items()):
+            shift = taken.get(index, 0)
+            taken[index] = shift + 1
+            x, y = self.axis.x(index) - 10 - 13 * shift, self.y(unit)
             mark = tag("circle", cx=number(x), cy=number(y), r=6)
             text = tag("text", str(finding), x=number(x), y=number(y + 3))
             yield tag("a", mark, text, cls="badge", href=f"#finding-{finding}")
 
-    def _is_named(self, bar: Bar, finding: int) -> bool:
-        edge, named = bar.gather.edge, self.findings[finding - 1].edges[0]
-        return edge is not None and (named.source, named.target, named.direction) == (
+    def _names(self, finding: int, edge: tuple[int, int, str]) -> bool:
+        named = self.findings[finding - 1].edges[0]
+        return (named.source, named.target, named.direction) == (
             self.case.name(edge[0]),
             self.case.name(edge[1]),
             edge[2],
         )
-
-    def _chart(self) -> Iterator[Safe]:
-        top, axis = float(self.bottom + 36), self.axis
-        most, at = max(((live, -index) for index, live in self.levels), default=(0, 0))
-        twin = max((live for _, live in self.twin_levels), default=0)
-        scale = max(most, twin)
-        yield tag("text", "live unsharded bytes", cls="phase left", x=0, y=self.bottom + 16)
-        for part, live in ((0, scale), (1, 0)):
-            y = top + _CHART * part
-            yield tag("path", cls="grid", d=f"M0,{number(y)} H{number(axis.width)}")
-            yield tag("text", amount(live), cls="row", x=-6, y=number(y + 3))
-        line = places.stairs(self.levels, axis, top, _CHART, scale)
-        base = number(top + _CHART)
-        yield tag("path", cls="area", d=f"{line} V{base} Z")
-        yield tag("path", cls="live hook", d=line)
-        if self.twin_axis is not None:
-            dashed = places.stairs(self.twin_levels, self.twin_axis, top, _CHART, scale)
-            yield tag("path", cls="live twin", d=dashed)
-        x, y = axis.x(-at), top + _CHART - (_CHART * most / scale if scale else 0)
-        running = self.step.running(-at) if self.levels else None
-        where = "" if running is None else f" in {self.step.phase(-at)} of {self.name(running)}"
-        yield tag("circle", cls="peak", cx=number(x), cy=number(y), r=3)
-        yield tag(
-            "text",
-            f"peak {amount(most)}{where}",
-            cls="note peak",
-            data_bytes=most,
-            x=number(x + (6 if x < axis.width / 2 else -6)),
-            y=number(y - 6),
-            text_anchor="start" if x < axis.width / 2 else "end",
-        )
-        if self.twin is not None:
-            yield tag(
-                "text",
-                f"without edges: peak {amount(twin)}",
-                cls="note right",
-                data_bytes=twin,
-                x=number(axis.width),
-                y=self.bottom + 16,
-                text_anchor="end",
-            )
 
 
 def _odd(gather: Gather) -> bool:
@@ -347,8 +308,3 @@ def _blame(findings: Sequence[Finding]) -> dict[tuple[str, str, str], list[int]]
         for edge in finding.edges:
             blame.setdefault((edge.source, edge.target, edge.direction), []).append(place)
     return blame
-
-
-def shown(text: str, length: int = 200) -> str:
-    """Return a text of the recording as one line that is safe to read; it is not yet escaped."""
-    return first_line(text, length=length)

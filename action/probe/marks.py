@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 
 from action.probe.places import number
+from action.processes.text import first_line
 
 
 class Safe(str):
@@ -29,6 +30,11 @@ def tag(name: str, *children: str, **attributes: object) -> Safe:
     )
     inner = "".join(c if isinstance(c, Safe) else html.escape(c) for c in children)
     return Safe(f"<{name}{spelled}>{inner}</{name}>" if children else f"<{name}{spelled}/>")
+
+
+def shown(text: str, length: int = 200) -> str:
+    """Return a text of the recording as one line that is safe to read; it is not yet escaped."""
+    return first_line(text, length=length)
 
 
 def span(cls: str, left: float, right: float, y: float, half: float = 3) -> Safe:

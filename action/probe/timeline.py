@@ -11,10 +11,11 @@ import re
 from collections.abc import Sequence
 
 from action.probe import places
-from action.probe.drawing import Figure, shown
+from action.probe.chart import comparable
+from action.probe.drawing import Figure
 from action.probe.judge import judge
 from action.probe.judge.case import Case, PathCase
-from action.probe.marks import Safe, cross, head, span, tag
+from action.probe.marks import Safe, cross, head, shown, span, tag
 from action.probe.recording import Recording
 from action.records import Finding
 
@@ -96,7 +97,7 @@ def _legend(figure: Figure) -> Safe:
         (badge + span("blamed", 18, 36, 8, 5), "blamed by the finding of that number"),
         (tag("path", cls="live hook", d="M2,8 H38"), "live bytes with the hook"),
     ]
-    if figure.twin_axis is not None:
+    if comparable(figure.axis, figure.twin) is not None:
         entries.append((tag("path", cls="live twin", d="M2,8 H38"), "live bytes without edges"))
     items = [
         tag("li", tag("svg", mark, width=42, height=16, aria_hidden="true"), tag("span", text))
