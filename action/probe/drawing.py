@@ -270,6 +270,7 @@ class Figure:
         """Yield the number of each finding once: where the edge that its summary names fired,
         best with an all-gather, else where another one did."""
         at: dict[int, tuple[int, int]] = {}
+        fired: list[tuple[int, tuple[int, int, str] | None, list[int]]]
         fired = [(b.gather.issued, b.gather.edge, self._findings(b)) for b in self.bars]
         fired += [(index, edge, self._blamed(edge)) for index, edge in self._skipped()]
         for only_named in (True, False):

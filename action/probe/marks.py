@@ -66,7 +66,7 @@ def head(cause: str, x: float, y: float, down: bool) -> Safe:
 def cross(x: float, y: float, cls: str) -> Safe:
     """Return the mark of an edge that fired for nothing."""
     data = f"M{number(x - 2.5)},{number(y - 2.5)} l5,5 m-5,0 l5,-5"
-    return tag("path", cls=f"cross {cls}", d=data)
+    return tag("path", cls="halo", d=data) + tag("path", cls=f"cross {cls}", d=data)
 
 
 HATCH = Safe(

@@ -178,6 +178,7 @@ svg text.note { font: 9.5px system-ui, sans-serif; paint-order: stroke; stroke: 
 .arrow, .skip { fill: none; stroke: var(--hue); stroke-width: 1.3; }
 .arrow.backward { stroke-dasharray: 4 2; } .arrow.default { stroke-dasharray: 1.3 2; }
 path.skip { opacity: .5; } path.cross { opacity: 1; stroke-width: 1.2; }
+.halo { stroke: var(--paper); stroke-width: 3.2; }
 path.cross.blamed { stroke: var(--bad); stroke-width: 2; }
 .head { fill: var(--hue); stroke: var(--hue); }
 .head.backward, .head.default { fill: var(--paper); stroke-width: 1.2; }
