@@ -56,11 +56,19 @@ class Step:
 
     @cached_property
     def entries(self) -> dict[Direction, dict[int, list[int]]]:
-        """Where each unit's forward (outside of backward) and each unit's backward begins."""
+        """Where each unit's forward (outside of backward) and each unit's backward begins.
+
+        A unit of several modules is entered with each of them and left with the last: once.
+        """
         found: dict[Direction, dict[int, list[int]]] = {"forward": {}, "backward": {}}
+        open_: set[int] = set()
         for index, event in enumerate(self.events):
             if event.kind == "enter" and self.phase(index) == "forward":
-                found["forward"].setdefault(event.unit, []).append(index)
+                if event.unit not in open_:
+                    found["forward"].setdefault(event.unit, []).append(index)
+                open_.add(event.unit)
+            elif event.kind == "leave":
+                open_.discard(event.unit)
             elif event.kind == "turn":
                 found["backward"].setdefault(event.unit, []).append(index)
         return found

@@ -115,3 +115,39 @@ class Branched(Stack):
             if index == 1 and take:
                 x = self.branch(x)
         return self.head(x).mean()
+
+
+class Mixture(nn.Module):
+    """A block whose router and experts are modules of their own, as in a mixture of experts."""
+
+    def __init__(self, width: int = WIDTH) -> None:
+        super().__init__()
+        self.up = nn.Linear(width, width, bias=False)
+        self.gate = nn.Linear(width, width, bias=False)
+        self.experts = nn.Linear(width, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + torch.tanh(self.up(x))
+        return x + torch.tanh(self.experts(x)) * torch.sigmoid(self.gate(x))
+
+
+class Mixtures(nn.Module):
+    """`depth` such blocks in a row between an embedding and a head."""
+
+    def __init__(self, depth: int = 4) -> None:
+        super().__init__()
+        self.embed = nn.Linear(WIDTH, WIDTH, bias=False)
+        self.blocks = nn.ModuleList(Mixture() for _ in range(depth))
+        self.head = nn.Linear(WIDTH, 1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.embed(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x).mean()
+
+
+def bind(cls: type[nn.Module], hook: Callable[[Any], None]) -> type[nn.Module]:
+    """Bind `hook` on a class with no flag around it."""
+    cls.APPLY_FSDP2_CUSTOM_PREFETCHING = hook  # type: ignore[attr-defined]
+    return cls

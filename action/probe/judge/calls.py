@@ -27,7 +27,7 @@ def find(case: Case) -> Iterator[Finding]:
             instead="test a flag on the model first, and return when it is set",
             location=None if place is None else Location(path=place[0], line=place[1]),
         )
-    elif again.changed:
+    elif again.changed and any(call.in_hook for call in case.recording.calls):
         unit, direction = again.changed[0]
         more = len(again.changed) - 1
         like = f" (and {more} more list{'s' if more > 1 else ''})" if more else ""
@@ -47,30 +47,38 @@ def find(case: Case) -> Iterator[Finding]:
 
 
 def _replaced(case: Case) -> Iterator[Finding]:
-    lost = [
-        call
-        for call in case.recording.calls
-        if call.before and not set(call.before) <= set(call.targets)
-    ]
-    if not lost:
+    replaced = [(call, lost) for call in case.recording.calls if (lost := _lost(case, call))]
+    if not replaced:
         return
-    first, more = lost[0], len(lost) - 1
+    first = replaced[0][0]
+    more = len({(call.source, call.direction) for call, _ in replaced}) - 1
     like = f" (and {more} more list{'s' if more > 1 else ''})" if more else ""
     grouped = len(case.recording.units[first.source].paths) > 1
     targets = (*first.before, *(t for t in first.targets if t not in first.before))
     wanted = ", ".join(case.quoted(target) for target in targets)
+    edges = dict.fromkeys(
+        case.edge((call.source, target), call.direction)
+        for call, lost in replaced
+        for target in lost
+    )
     yield Finding(
         rule="list-replaced",
         item="idempotent",
         verdict="fail",
         summary=f"the {first.direction} list of {case.quoted(first.source)} replaces one that was "
         f"set before{like}" + ("; modules wrapped together share one list" if grouped else ""),
-        edges=tuple(case.edge((first.source, target), first.direction) for target in first.before),
+        edges=tuple(edges),
         event=_shown(case, first),
         cost="the earlier edges are lost without a word",
         instead=f"set one list with all that is wanted: {wanted}",
         location=_location(first),
     )
+
+
+def _lost(case: Case, call: SetterCall) -> list[int]:
+    """Return what a call took off a list, and no later call put back."""
+    kept = (*call.targets, *case.lists(call.direction).get(call.source, ()))
+    return [target for target in call.before if target not in kept]
 
 
 def _shown(case: Case, call: SetterCall) -> str:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from action.amounts import amount
 from action.probe.gathers import Gather, Step
-from action.probe.judge.case import Case, Pair, PathCase, also, amount, in_paths
+from action.probe.judge.case import Case, Pair, PathCase, also, in_paths
 from action.probe.recording import Direction
 from action.records import Finding, Rule
 
 Settled = dict[Direction, set[Pair]]
 _DIRECTIONS: tuple[Direction, ...] = ("forward", "backward")
-_Test = Callable[[PathCase, Step, Step, Gather], bool]
+_Test = Callable[[Settled, Step, Step, Gather], bool]
 
 
 def find(case: Case, settled: Settled) -> Iterator[Finding]:
@@ -24,21 +25,26 @@ def find(case: Case, settled: Settled) -> Iterator[Finding]:
     yield from _without_effect(case, settled)
 
 
-def _recomputed(path: PathCase, step: Step, twin: Step, gather: Gather) -> bool:
+def _recomputed(settled: Settled, step: Step, twin: Step, gather: Gather) -> bool:
     edge = gather.edge
-    return (
-        edge is not None
-        and edge[2] == "forward"
-        and gather.phase == "backward"
-        and step.counts[gather.unit] > twin.counts[gather.unit]
+    if edge is None or edge[2] != "forward" or gather.phase != "backward":
+        return False
+    # In a recompute an edge may well gather what is needed next: only what is too many is wrong.
+    if gather.waited is None:
+        return step.unused[gather.unit] > twin.unused[gather.unit]
+    used = step.counts[gather.unit] - step.unused[gather.unit]
+    return used > twin.counts[gather.unit] - twin.unused[gather.unit]
+
+
+def _unused(settled: Settled, step: Step, twin: Step, gather: Gather) -> bool:
+    explained = sum(
+        other.unit == gather.unit and other.waited is None and _is_settled(settled, other)
+        for other in step.gathers
     )
+    return gather.waited is None and step.unused[gather.unit] - explained > twin.unused[gather.unit]
 
 
-def _unused(path: PathCase, step: Step, twin: Step, gather: Gather) -> bool:
-    return gather.waited is None and step.unused[gather.unit] > twin.unused[gather.unit]
-
-
-def _left_live(path: PathCase, step: Step, twin: Step, gather: Gather) -> bool:
+def _left_live(settled: Settled, step: Step, twin: Step, gather: Gather) -> bool:
     return (
         gather.freed is None
         and gather.unit in step.recorded.live
@@ -46,7 +52,7 @@ def _left_live(path: PathCase, step: Step, twin: Step, gather: Gather) -> bool:
     )
 
 
-def _held_over(path: PathCase, step: Step, twin: Step, gather: Gather) -> bool:
+def _held_over(settled: Settled, step: Step, twin: Step, gather: Gather) -> bool:
     def crossing(other: Gather) -> bool:
         return other.phase == "forward" and other.wait_phase == "backward"
 
@@ -55,8 +61,22 @@ def _held_over(path: PathCase, step: Step, twin: Step, gather: Gather) -> bool:
     )
 
 
-def _repeated(path: PathCase, step: Step, twin: Step, gather: Gather) -> bool:
-    return step.counts[gather.unit] > twin.counts[gather.unit]
+def _repeated(settled: Settled, step: Step, twin: Step, gather: Gather) -> bool:
+    def alike(other: Gather) -> bool:
+        return (other.unit, other.phase) == (gather.unit, gather.phase)
+
+    # A useless all-gather of an edge that is blamed already does not make this one repeated.
+    counted = [
+        other
+        for other in step.gathers
+        if alike(other) and (other.wait_phase == other.phase or not _is_settled(settled, other))
+    ]
+    return len(counted) > sum(alike(other) for other in twin.gathers)
+
+
+def _is_settled(settled: Settled, gather: Gather) -> bool:
+    edge = gather.edge
+    return edge is not None and edge[:2] in settled[edge[2]]
 
 
 _RULES: tuple[tuple[Rule, _Test, str, str], ...] = (
@@ -105,7 +125,7 @@ def _with_trait(
                 edge = gather.edge
                 if edge is None or edge[2] != direction or edge[:2] in settled[direction]:
                     continue
-                if test(path, step, twin, gather):
+                if test(settled, step, twin, gather):
                     found.setdefault((edge[0], edge[1]), []).append((path, step, gather))
         if not found:
             continue

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from action.contract import HOOK
 from action.probe.judge.case import Case
+from action.probe.recording import Unit
 from action.records import Finding
 
 
@@ -63,7 +64,7 @@ def find_hook(case: Case) -> Iterator[Finding]:
             cost="no edge is set",
             instead=f"set `{flag}` in the hook only, after the edges",
         )
-    elif again is None or again.error is None:
+    elif len(_own_units(case)) > 1 and (again is None or again.error is None):
         yield Finding(
             rule="hook-sets-nothing",
             item="hook-bound",
@@ -78,8 +79,7 @@ def find_hook(case: Case) -> Iterator[Finding]:
 def find_units(case: Case) -> Iterator[Finding]:
     """Yield what is wrong with the units."""
     recording = case.recording
-    own = [unit for unit in recording.units if not unit.outside]
-    if len(own) == 1:
+    if len(_own_units(case)) == 1:
         yield _of_wrapping(
             "only-root",
             "the root is the only unit: nothing else was wrapped",
@@ -113,8 +113,8 @@ def find_units(case: Case) -> Iterator[Finding]:
         more = f" (and {len(empty) - 1} more)" if len(empty) > 1 else ""
         yield _of_wrapping(
             "empty-unit",
-            f"{case.quoted(empty[0])} is a unit without parameters{more}: all of them belong to "
-            "units within it",
+            f"{case.quoted(empty[0])} is a unit without parameters{more}: what it has belongs to "
+            "units within it or is ignored",
             "it gathers nothing, and an edge to it does nothing, silently",
             "wrap either the module or what is in it",
         )
@@ -127,6 +127,10 @@ def find_units(case: Case) -> Iterator[Finding]:
             "keep tied parameters in one unit: wrap their modules together, or leave both to the "
             "root",
         )
+
+
+def _own_units(case: Case) -> list[Unit]:
+    return [unit for unit in case.recording.units if not unit.outside]
 
 
 def _of_wrapping(

@@ -17,7 +17,17 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from . import adapter
 from .passes import run_pass
 from .recorder import Call, Recorder, told_by
-from .target import StopError, Target, build_target, load_probe, place, relative, said, tail_of
+from .target import (
+    StopError,
+    Target,
+    build_target,
+    limited,
+    load_probe,
+    place,
+    relative,
+    said,
+    tail_of,
+)
 from .units import (
     UnitNumbers,
     class_of,
@@ -62,12 +72,18 @@ def observe(job: Mapping[str, Any], at: At) -> dict[str, Any]:
         at("importing probe.py")
         module = load_probe(Path(job["probe"]))
         config = _choose_config(module, job, mode)
-        configured = _mesh_of(job.get("mesh") or getattr(module, "MESH", None))
+        configured = _mesh_of(
+            job.get("mesh") or getattr(module, "mesh", None) or getattr(module, "MESH", None)
+        )
+        if mode == "real" and configured is None:
+            # One rank holds real values, and bytes are still those of the mesh for fake ones.
+            configured = _mesh_of(getattr(module, "PROBE_MESH", None)) or DEFAULT_MESH
         sizes = _probed_mesh(configured, getattr(module, "PROBE_MESH", None), mode)
         with _ranks(mode, sizes) as mesh, _tensors(mode):
             torch.manual_seed(_SEED)
             at("building the model")
-            target = build_target(module, mesh, job.get("overrides") or ())
+            with limited(job.get("most_parameters")):
+                target = build_target(module, mesh, job.get("overrides") or ())
             numbers.index(target.model)
             built = len(recorder.calls)
             hook_facts, hook = describe_hook(target.model, target.before_wrap, str(job["hook"]))
@@ -92,7 +108,7 @@ def observe(job: Mapping[str, Any], at: At) -> dict[str, Any]:
             at("calling the hook a second time")
             facts["second_call"] = _call_again(hook, target.model, recorder, numbers, built, root)
             for path in facts["paths"]:
-                at(f"path `{path['name']}`, after the second call of the hook")
+                at(f"running path `{path['name']}`, after the second call of the hook")
                 path["passes"].append(
                     _pass(target, path["name"], "train", recorder, numbers, root)
                     | {"edges": "second call"}
@@ -127,7 +143,10 @@ def _mesh_of(value: Any) -> dict[str, int] | None:
     if value is None:
         return None
     if callable(value):
-        value = value()
+        try:
+            value = value()
+        except (Exception, SystemExit) as trouble:
+            raise StopError("bad probe", f"`mesh()` raised {said(trouble)}", trouble) from trouble
     if not isinstance(value, Mapping) or not value:
         raise StopError("bad probe", f"`MESH` is {value!r}; a dict of axis names and sizes is due")
     sizes = {str(name): size for name, size in value.items()}
@@ -151,14 +170,20 @@ def _ranks(mode: str, sizes: Mapping[str, int]) -> Iterator[DeviceMesh]:
     ranks = 1
     for size in sizes.values():
         ranks *= size
+    if dist.is_initialized():
+        raise StopError(
+            "bad probe",
+            "importing probe.py started a process group; the probe starts its own before `build`",
+        )
     if mode == "fake":
         adapter.start_fake_ranks(ranks)
-    elif not dist.is_initialized():
+    else:
         dist.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
     try:
         yield init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
     finally:
-        dist.destroy_process_group()
+        if dist.is_initialized():
+            dist.destroy_process_group()
 
 
 def _tensors(mode: str) -> Any:
@@ -200,8 +225,9 @@ def _run_paths(
             if any(_failed(one) for one in entry["passes"]):
                 continue
             for step, kind in enumerate(("train", "train", "eval")):
-                what = "evaluating" if kind == "eval" else f"step {step + 1}"
-                at(f"path `{name}`, {what}, {'without edges' if edges == 'none' else 'as built'}")
+                what = "evaluation" if kind == "eval" else f"step {step + 1}"
+                how = "without edges" if edges == "none" else "with the hook's edges"
+                at(f"running path `{name}`, {what}, {how}")
                 one = _pass(target, name, kind, recorder, numbers, root) | {"edges": edges}
                 entry["passes"].append(one)
                 if _failed(one):

@@ -42,8 +42,9 @@ def run_pass(
             if kind == "eval":
                 with torch.no_grad():
                     function()
+                _check_entered(path, recorder)
             else:
-                loss = _checked(path, function())
+                loss = _checked(path, function(), recorder)
                 recorder.mark("loss")
                 loss.backward()  # type: ignore[no-untyped-call]
     except SystemExit as trouble:
@@ -51,7 +52,8 @@ def run_pass(
     except LossError as trouble:
         error = _error(trouble, root)
     except Exception as trouble:
-        error = _error(trouble, root)
+        known = _skipped_hooks(path, trouble, recorder, numbers)
+        error = _error(trouble, root) | ({} if known is None else {"message": known, "ours": True})
     finally:
         events = recorder.stop()
     live = [n for n, (_, group) in enumerate(numbers.owners) if _is_live(group)]
@@ -73,17 +75,45 @@ def _is_live(group: Any) -> bool:
     return group is not None and (adapter.is_pending(group) or adapter.is_unsharded(group))
 
 
-def _checked(path: str, loss: Any) -> Tensor:
+def _checked(path: str, loss: Any, recorder: Recorder) -> Tensor:
     if not isinstance(loss, Tensor):
-        raise LossError(f"path `{path}` returned a {type(loss).__name__}, not the loss")
+        kind = "None" if loss is None else f"a {type(loss).__name__}"
+        raise LossError(f"path `{path}` returned {kind}, not the loss")
     if loss.dim() != 0:
         raise LossError(
             f"path `{path}` returned a tensor of shape {tuple(loss.shape)}; the loss must be a "
             "scalar"
         )
+    _check_entered(path, recorder)
     if not loss.requires_grad:
         raise LossError(f"path `{path}` returned a loss that requires no grad")
     return loss
+
+
+_FORWARD_ONLY = (
+    "FSDP2's hooks run in `forward` only; call the model itself, or register the method with "
+    "`register_fsdp_forward_method`"
+)
+
+
+def _check_entered(path: str, recorder: Recorder) -> None:
+    if not recorder.entered():
+        raise LossError(f"path `{path}` ran no unit's forward: {_FORWARD_ONLY}")
+
+
+def _skipped_hooks(
+    path: str, trouble: Exception, recorder: Recorder, numbers: UnitNumbers
+) -> str | None:
+    """Return what an error means that comes from parameters still being sharded."""
+    if "DTensor" not in str(trouble) or "mixed" not in str(trouble):
+        return None
+    entered = recorder.entered()
+    if not entered:
+        return f"path `{path}` ran no unit's forward: {_FORWARD_ONLY}"
+    root = next((n for n, paths in enumerate(numbers.paths) if "" in paths), None)
+    if root is None or root in entered:
+        return None
+    return f"path `{path}` did not run the root's forward: {_FORWARD_ONLY}"
 
 
 def _error(trouble: BaseException, root: Path) -> dict[str, Any]:

@@ -71,6 +71,10 @@ class Recorder(adapter.Listener):
         events, self._events = self._events or [], None
         return events
 
+    def entered(self) -> set[int]:
+        """Return the units whose forward has begun in this pass."""
+        return {event[1] for event in self._events or () if event[0] == "enter"}
+
     def mark(self, kind: str) -> None:
         """Add an event that is no unit's: `loss`."""
         self._add(kind)

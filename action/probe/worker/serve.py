@@ -21,24 +21,51 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .answers import (
+    ForgedError,
+    better,
+    explained,
+    fake_stop,
+    not_tried,
+    parameters,
+    read_answer,
+    read_small,
+    real_job,
+    write_answer,
+)
+
 _TAIL = 64 * 2**10
 _PERIOD = 0.02
 _LOOK_AT_MEMORY_EVERY = 0.2
 _STACK_PATIENCE = 1.0
-_REAL_AT_MOST = 200_000_000
-"""Parameters above which values are not made real without a tiny config."""
+_LONGEST_STEP = 2_000
+_MOST_READ_AT_END = 256
+_FORGED = "the process ended with an answer that is not the worker's: something in it wrote there"
 
 
 def main(arguments: Sequence[str]) -> None:
     """Carry out the jobs of a file; each job's answer goes into the file that it names."""
     order = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
-    import torch  # noqa: F401  once, for all that are forked from here
-
+    try:
+        import torch  # noqa: F401  once, for all that are forked from here
+    except Exception as trouble:
+        _without_torch(order["jobs"], trouble)
+        return
     for name in order.get("preload", ()):
         # What stops it here would stop the recipe, too, and is reported there.
         with contextlib.suppress(Exception):
             importlib.import_module(name)
     Server(order).run()
+
+
+def _without_torch(jobs: Sequence[Mapping[str, Any]], trouble: Exception) -> None:
+    if isinstance(trouble, ModuleNotFoundError) and trouble.name == "torch":
+        sentence = f"`{sys.executable}` has no torch"
+    else:
+        said = f"{type(trouble).__name__}: {trouble}"
+        sentence = f"`{sys.executable}` cannot import torch: {said}"
+    for job in jobs:
+        write_answer(Path(job["result"]), {"outcome": "no torch", "sentence": sentence})
 
 
 @dataclass
@@ -122,8 +149,10 @@ class Server:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(running.pid, signal.SIGKILL)
-        while self._take(running):
-            pass
+        # A process that left the session may hold the pipe, and write for ever.
+        for _ in range(_MOST_READ_AT_END):
+            if not self._take(running):
+                break
         with contextlib.suppress(KeyError):
             self._selector.unregister(running.pipe)
         os.close(running.pipe)
@@ -146,99 +175,74 @@ class Server:
             os.killpg(running.pid, signal.SIGKILL)
 
     def _conclude(self, running: Running, status: int) -> None:
+        """Write a job's answer, or put it back in line; no forged file may stop the others."""
+        try:
+            answer = self._answer(running, status)
+        except Exception as trouble:
+            answer = {"outcome": "crashed", "sentence": f"{_FORGED} ({type(trouble).__name__})"}
+        if answer is not None:
+            write_answer(Path(running.job["result"]), answer)
+
+    def _answer(self, running: Running, status: int) -> dict[str, Any] | None:
+        """Return a job's answer, None where it is to be tried once more with real values."""
         job = running.job
-        answer = _answer(job)
-        if running.why_killed is not None or answer is None:
-            answer = _ended(running, status, self._seconds, self._memory)
-        answer["output"] = running.tail.decode("utf-8", errors="replace")
-        answer["seconds"] = time.monotonic() - running.begun
-        retry = _with_real_values(job, answer)
+        output = running.tail.decode("utf-8", errors="replace")
+        answer: dict[str, Any] | None = None
+        if running.why_killed is None and status == 0:
+            try:
+                answer = read_answer(Path(job["result"]))
+            except ForgedError:
+                answer = {"outcome": "crashed", "sentence": _FORGED}
+        if answer is None:
+            answer = self._ended(running, status, output)
+        answer["output"] = output
+        answer["seconds"] = time.monotonic() - running.begun + job.get("seconds_before", 0.0)
+        retry = real_job(job, answer)
         if retry is not None:
-            self._waiting.insert(0, retry)
-            return
-        before = job.get("fake_answer")
-        if before is not None:
-            answer = _better(before, answer)
-        _write(Path(job["result"]), answer)
+            self._waiting.insert(0, {**retry, "seconds_before": answer["seconds"]})
+            return None
+        if "fake_answer" in job:
+            kept = better(job["fake_answer"], answer)
+            return {**kept, "seconds": answer["seconds"]}
+        if job["mode"] == "fake" and fake_stop(answer) is not None:
+            return explained(answer, not_tried(parameters(answer)))
+        return answer
+
+    def _ended(self, running: Running, status: int, output: str) -> dict[str, Any]:
+        doing = _doing(running.job)
+        if running.why_killed == "timed out":
+            ended = {"outcome": "timed out", "sentence": f"stopped after {self._seconds:g} s"}
+        elif running.why_killed == "out of memory":
+            limit = f"{self._memory / 2**30:.3g} GiB"
+            ended = {
+                "outcome": "out of memory",
+                "sentence": f"stopped when it used more than {limit} of memory",
+            }
+        elif os.WIFSIGNALED(status):
+            name = _signal_name(os.WTERMSIG(status))
+            ended = {"outcome": "crashed", "sentence": f"the process was killed by {name}"}
+        else:
+            code = os.WEXITSTATUS(status)
+            ended = {"outcome": "crashed", "sentence": f"the process exited with code {code}"}
+        ended["sentence"] += f" while {doing}"
+        from .stacks import last_stack
+
+        found = last_stack(output, Path(running.job["root"]))
+        return ended if found is None else {**ended, "tail": found[0], "place": found[1]}
 
 
-def _answer(job: Mapping[str, Any]) -> dict[str, Any] | None:
+def _signal_name(number: int) -> str:
     try:
-        answer = json.loads(Path(job["result"]).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return answer if isinstance(answer, dict) else None
-
-
-def _ended(running: Running, status: int, seconds: float, memory: int) -> dict[str, Any]:
-    doing = _doing(running.job)
-    if running.why_killed == "timed out":
-        return {"outcome": "timed out", "sentence": f"stopped after {seconds:g} s while {doing}"}
-    if running.why_killed == "out of memory":
-        return {
-            "outcome": "out of memory",
-            "sentence": f"stopped at {memory / 2**30:.3g} GiB of memory while {doing}",
-        }
-    if os.WIFSIGNALED(status):
-        name = signal.Signals(os.WTERMSIG(status)).name
-        return {"outcome": "crashed", "sentence": f"killed by {name} while {doing}"}
-    code = os.WEXITSTATUS(status)
-    return {"outcome": "crashed", "sentence": f"the process exited with {code} while {doing}"}
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _doing(job: Mapping[str, Any]) -> str:
     try:
-        return Path(job["result"] + ".at").read_text(encoding="utf-8")
+        return read_small(Path(job["result"] + ".at"), _LONGEST_STEP).decode("utf-8", "replace")
     except OSError:
         return "starting"
-
-
-def _with_real_values(job: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the job that tries what fake tensors could not do, None where there is none."""
-    if job["mode"] != "fake" or job.get("only_fake"):
-        return None
-    stop = _fake_stop(answer)
-    if stop is None:
-        return None
-    known = sum(unit.get("parameters", 0) for unit in answer.get("units", ()))
-    if known > _REAL_AT_MOST and not answer.get("has_tiny"):
-        return None
-    return {**job, "mode": "real", "fake_answer": dict(answer), "fake_stop": stop}
-
-
-def _fake_stop(answer: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what kept fake tensors from going on; None where nothing did."""
-    if answer.get("outcome") in ("cannot build", "needs real"):
-        return {
-            "message": answer["sentence"],
-            "operator": answer.get("operator"),
-            "place": answer.get("place"),
-        }
-    for path in answer.get("paths", ()):
-        for one in path["passes"]:
-            error = one["error"]
-            if error is not None and not error["ours"] and one["edges"] == "none":
-                if one["kind"] == "eval":
-                    continue
-                return {key: error[key] for key in ("message", "operator", "place")}
-    return None
-
-
-def _better(fake: dict[str, Any], real: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer that saw more; with real values it says what stopped the fake ones."""
-    stop = _fake_stop(fake)
-    if real.get("outcome") == "observed" and _fake_stop(real) is None:
-        return {**real, "fake_stop": stop}
-    if fake.get("outcome") == "observed":
-        return {**fake, "fake_stop": stop, "real_failed": real.get("sentence") or _said(real)}
-    if real.get("outcome") == "observed" or stop is None or fake.get("outcome") == "needs real":
-        return {**real, "fake_stop": stop}
-    return {**fake, "fake_stop": stop, "real_failed": real.get("sentence")}
-
-
-def _said(answer: Mapping[str, Any]) -> str | None:
-    stop = _fake_stop(answer)
-    return None if stop is None else stop["message"]
 
 
 def _resident(leader: int) -> int:
@@ -255,48 +259,60 @@ def _resident(leader: int) -> int:
     return total
 
 
-def _write(path: Path, answer: Mapping[str, Any]) -> None:
-    whole = path.with_name(path.name + ".part")
-    whole.write_text(json.dumps(answer), encoding="utf-8")
-    whole.replace(path)
-
-
 def _work(job: dict[str, Any], output: int) -> None:
     """Be the child of one job; never returns."""
-    code = 1
+    code, leader = 1, os.getpid()
     try:
-        os.setsid()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_DFL)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(output, 1)
-        os.dup2(output, 2)
-        faulthandler.register(signal.SIGUSR1, all_threads=True)
-        Path(job["result"]).unlink(missing_ok=True)
-        os.chdir(job["root"])
-        sys.path.insert(0, job["root"])
-        sys.argv = [job["probe"]]
-        answer = _observed(job)
-        _write(Path(job["result"]), answer)
-        code = 0
-    except BaseException:
-        traceback.print_exc()
+        try:
+            _set_up(job, output)
+            answer = _observed(job)
+            # What the recipe forked may come back here, too.
+            if os.getpid() == leader:
+                write_answer(Path(job["result"]), answer)
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        sys.stdout.flush()
+        sys.stderr.flush()
     finally:
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
-            sys.stderr.flush()
+        # Whatever was raised meanwhile: this process must not go on as a second server.
         os._exit(code)
 
 
-def _observed(job: Mapping[str, Any]) -> dict[str, Any]:
-    from .observe import observe
-    from .target import StopError, place, tail_of
+def _set_up(job: Mapping[str, Any], output: int) -> None:
+    os.setsid()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    faulthandler.enable(all_threads=True)
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
+    Path(job["result"]).unlink(missing_ok=True)
+    os.chdir(job["root"])
+    sys.path.insert(0, job["root"])
+    sys.argv = [job["probe"]]
 
+
+def _observed(job: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        from .observe import observe
+        from .target import StopError, has_tiny, place, tail_of
+    except ImportError as trouble:
+        import torch
+
+        known = f"torch {torch.__version__} has no FSDP2 as the probe knows it: {trouble}"
+        return {"outcome": "unknown torch", "sentence": known}
     at_file = Path(job["result"] + ".at")
     try:
-        return {"outcome": "observed", **observe(job, at_file.write_text)}  # type: ignore[arg-type]
+        seen = observe(job, at_file.write_text)  # type: ignore[arg-type]
+        return {"outcome": "observed", "has_tiny": has_tiny(job), **seen}
     except StopError as stop:
-        answer: dict[str, Any] = {"outcome": stop.outcome, "sentence": str(stop)}
+        answer: dict[str, Any] = {
+            "outcome": stop.outcome,
+            "sentence": str(stop),
+            "has_tiny": has_tiny(job),
+        }
         if stop.trouble is not None:
             from .adapter import stopping_operator
 

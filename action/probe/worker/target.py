@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import linecache
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +17,7 @@ from typing import Any
 
 from torch import nn
 from torch.distributed.fsdp import FSDPModule
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from .recorder import is_library
 
@@ -70,14 +73,59 @@ def load_probe(path: Path) -> ModuleType:
     return module
 
 
+def has_tiny(job: Mapping[str, Any]) -> bool:
+    """Tell whether real values would be those of the probe file's `TINY_CONFIG`."""
+    tiny = getattr(sys.modules.get(MODULE), "TINY_CONFIG", None)
+    return tiny is not None and job.get("config") is None
+
+
+@contextmanager
+def limited(most: int | None) -> Iterator[None]:
+    """Stop a block that makes more than `most` parameters with values."""
+    if most is None:
+        yield
+        return
+    sizes: dict[tuple[int, str], int] = {}
+
+    def count(module: nn.Module, name: str, parameter: Any) -> None:
+        if parameter is None or parameter.is_meta:
+            return
+        sizes[id(module), name] = parameter.numel()
+        if sum(sizes.values()) > most:
+            raise StopError(
+                "cannot build",
+                f"the model has more than {most / 1e6:.0f} million parameters, the most that are "
+                "made real; `TINY_CONFIG` in probe.py, the path of a small config, would allow "
+                "real values",
+            )
+
+    handle = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
 def build_target(module: ModuleType, mesh: Any, overrides: Sequence[str]) -> Target:
     """Call `build` and look over what it returns.
 
     Raises:
         StopError: it raises or exits, or returns something else than the probe needs.
     """
+    arguments: dict[str, Any] = {"device_mesh": mesh, "overrides": tuple(overrides)}
     try:
-        built = module.build(device_mesh=mesh, overrides=tuple(overrides))
+        inspect.signature(module.build).bind(**arguments)
+    except TypeError as trouble:
+        raise StopError(
+            "bad probe",
+            f"`build` cannot be called as `build(device_mesh=…, overrides=…)`: {trouble}",
+        ) from trouble
+    except ValueError:
+        pass  # a callable without a signature
+    try:
+        built = module.build(**arguments)
+    except StopError:
+        raise
     except SystemExit as trouble:
         raise StopError(
             "cannot build", f"`build` called sys.exit({trouble.code!r})", trouble
@@ -92,18 +140,22 @@ def build_target(module: ModuleType, mesh: Any, overrides: Sequence[str]) -> Tar
 def _looked_over(built: Any) -> Target:
     if built is None:
         raise StopError("bad probe", "`build` returned None; it must return .model and .paths")
-    model = getattr(built, "model", None)
-    if not isinstance(model, nn.Module):
+    if not hasattr(built, "model"):
         raise StopError(
             "bad probe",
-            f"`build` returned {_kind(built)} whose .model is {_kind(model)}, not an nn.Module",
+            f"`build` returned {_kind(built)} without .model; it must return .model and .paths",
+        )
+    model = built.model
+    if not isinstance(model, nn.Module):
+        raise StopError(
+            "bad probe", f"`build` returned .model that is {_kind(model)}, not an nn.Module"
         )
     paths = getattr(built, "paths", None)
     if not isinstance(paths, Mapping) or not paths:
         raise StopError(
             "bad probe",
-            f"`build` returned .paths that is {_kind(paths)}; it must be a non-empty dict of a "
-            "function per training path",
+            f"`build` returned .paths that is {_kind(paths, paths == {})}; it must be a "
+            "non-empty dict of a function per training path",
         )
     for name, function in paths.items():
         if not isinstance(name, str) or not callable(function):
@@ -128,8 +180,11 @@ def _mixed(declared: Any, paths: Mapping[str, Any]) -> tuple[tuple[str, ...], ..
         return None
     try:
         groups = tuple(tuple(group) for group in declared)
-    except TypeError:
-        groups = ((None,),)
+    except TypeError as trouble:
+        raise StopError(
+            "bad probe",
+            f".mixed_paths is {_kind(declared)}; it must be a list of lists of names in .paths",
+        ) from trouble
     for group in groups:
         for name in group:
             if name not in paths:
@@ -140,8 +195,11 @@ def _mixed(declared: Any, paths: Mapping[str, Any]) -> tuple[tuple[str, ...], ..
     return groups
 
 
-def _kind(value: Any) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
+def _kind(value: Any, empty: bool = False) -> str:
+    if value is None or empty:
+        return "empty" if empty else "None"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
 def said(trouble: BaseException) -> str:
@@ -153,7 +211,9 @@ def said(trouble: BaseException) -> str:
 
 def place(trouble: BaseException, root: Path) -> tuple[str, int] | None:
     """Return file and line of the innermost call in the repository, the file relative to it."""
-    found = None
+    found: tuple[str, int] | None = None
+    if isinstance(trouble, SyntaxError) and (own := relative(trouble.filename, root)) is not None:
+        return own, trouble.lineno or 1
     for frame in traceback.extract_tb(trouble.__traceback__):
         file = relative(frame.filename, root)
         if file is not None and not is_library(frame.filename):
