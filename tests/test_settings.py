@@ -45,7 +45,8 @@ def test_limits_by_stage():
         (
             {"stages": "soft,smoek"},
             {},
-            "--stages: input should be 'soft', 'probe', 'structure', 'smoke' or 'identity', not 'smoek'",
+            "--stages: input should be 'soft', 'probe', 'structure', 'smoke' or 'identity', not "
+            "'smoek'",
         ),
         (
             {"all": True, "base": "main"},

@@ -7,7 +7,6 @@ EDGES = {
     ("blocks.0", "blocks.1", "forward"),
     ("blocks.1", "blocks.2", "forward"),
     ("blocks.0", "blocks.2", "forward"),
-    ("blocks.1", "blocks.3", "forward"),
 }
 
 
