@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
+from action.edges import RecipeError, show_edges
 from action.pipeline import (
     Surroundings,
     broke_down,
@@ -24,7 +25,7 @@ from action.pipeline import (
     validate,
 )
 from action.progress import Progress
-from action.records import Record, Report, Selection
+from action.records import Observation, Record, Report, Selection
 from action.report import (
     ReportFileError,
     append_summary,
@@ -50,6 +51,7 @@ examples:
   fsdp2-prefetch run --base main                 check them: source, then tests, then the report
   fsdp2-prefetch validate qwen3 --stages soft    one recipe, source only: seconds, no torch
   fsdp2-prefetch run --all                       every recipe, as the nightly run does
+  fsdp2-prefetch edges qwen3 --timeline q.html   what does FSDP2 do with my hook, before I push?
   fsdp2-prefetch report a/report.json b/report.json --out merged
 
 exit codes:
@@ -60,6 +62,7 @@ _COMMANDS = {
     "select": "say which recipes a change affects, each with its reasons; runs nothing",
     "validate": "decide the soft items and run the tests of the recipes named or selected",
     "run": "select, validate and write the report: the whole way from a diff to a comment",
+    "edges": "show, for one recipe as it lies in the folder, what FSDP2 does with its hook; no GPU",
     "report": "merge report.json files of several jobs and write the report again",
 }
 _COMPARED = ("repo", "base", "head", "all", "recipes_root", "json_to")
@@ -81,6 +84,19 @@ _FLAGS: dict[str, tuple[str, ...]] = {
     "select": _COMPARED,
     "validate": ("recipes", *_VALIDATED, "selection"),
     "run": _VALIDATED,
+    "edges": (
+        "recipes",
+        "repo",
+        "recipes_root",
+        "paths",
+        "config",
+        "python",
+        "probe_limit",
+        "probe_memory",
+        "pass_env",
+        "timeline",
+        "json_to",
+    ),
     "report": ("reports", "out", "fail_on", "json_to"),
 }
 _METAVARS = {
@@ -97,6 +113,9 @@ _METAVARS = {
     "smoke_limit": "SECONDS",
     "identity_limit": "SECONDS",
     "pass_env": "LIST",
+    "paths": "LIST",
+    "config": "FILE",
+    "timeline": "FILE",
     "pull_request_text": "FILE",
     "selection": "FILE",
     "json_to": "FILE",
@@ -124,7 +143,7 @@ def main(
             return USAGE
         with _cancellable():
             return _run(make_settings(flags, environ), environ, stdout, screen, errors)
-    except (SettingsError, UnknownRevisionError) as trouble:
+    except (SettingsError, UnknownRevisionError, RecipeError) as trouble:
         errors.line(f"fsdp2-prefetch: {trouble}")
         return USAGE
     except (ReportFileError, StagesError, GitError) as trouble:
@@ -187,7 +206,7 @@ def _add_flag(sub: argparse.ArgumentParser, name: str) -> None:
     if name in ("recipes", "reports"):
         sub.add_argument(name, nargs="*" if name == "recipes" else "+", help=text)
         return
-    flag = "--json" if name == "json_to" else f"--{name.replace('_', '-')}"
+    flag = {"json_to": "--json", "paths": "--path"}.get(name) or f"--{name.replace('_', '-')}"
     if field.annotation is bool:
         sub.add_argument(flag, dest=name, action="store_const", const=True, help=text)
         return
@@ -224,6 +243,10 @@ def _run(
             screen.line(selection_text(selection))
         _set_outputs(environ, _selection_outputs(selection))
         return OK
+    if settings.command == "edges":
+        observation = show_edges(settings, environ, screen, errors)
+        _write_json(observation, settings.json_to, stdout)
+        return _edges_code(observation)
     report, settings, moved = _report(settings, environ, errors)
     code = exit_code(report, settings.fail_on)
     folder, trouble = write_report(report, settings.out)
@@ -259,6 +282,13 @@ def _report(
         selection = select_recipes(settings, around)
         errors.line(selection_text(selection))
     return validate(settings, around, selection, text), settings, moved
+
+
+def _edges_code(observation: Observation) -> int:
+    """Return 0 without a finding, 1 with one, 3 when nothing could be seen."""
+    if observation.outcome != "observed":
+        return INFRASTRUCTURE
+    return FAILED if any(f.verdict == "fail" for f in observation.findings) else OK
 
 
 def exit_code(report: Report, fail_on: str) -> int:

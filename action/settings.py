@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from action.records import StageId
 
-Command = Literal["select", "validate", "run", "report"]
+Command = Literal["select", "validate", "run", "report", "edges"]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
 
@@ -28,7 +28,9 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    command: Command = Field("select", description="what to do: select, validate, run or report")
+    command: Command = Field(
+        "select", description="what to do: select, validate, run, report or edges"
+    )
     repo: Path = Field(Path(), description="folder of the repository")
     base: str | None = Field(
         None,
@@ -67,6 +69,15 @@ class Settings(BaseModel):
     pass_env: tuple[str, ...] = Field(
         (), description="names of further environment variables that the tests may see"
     )
+    paths: tuple[str, ...] = Field(
+        (), description="names of the training paths to show; by default all of the probe file's"
+    )
+    config: Path | None = Field(
+        None, description="config to build instead of the one that the probe file names"
+    )
+    timeline: Path | None = Field(
+        None, description="also draw the first path's step as a page into this HTML file"
+    )
     pull_request_text: Path | None = Field(
         None, description="file with the pull request's title and text, read for claims"
     )
@@ -78,7 +89,7 @@ class Settings(BaseModel):
         None, description="also write the result as JSON to this file; - is standard output"
     )
 
-    @field_validator("recipes", "stages", "pass_env", "reports", mode="before")
+    @field_validator("recipes", "stages", "paths", "pass_env", "reports", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         if isinstance(value, str):

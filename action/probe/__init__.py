@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 from action.probe.observation import observation_of
 from action.probe.session import PROBE, Limits, Request, Surroundings, run_worker
+from action.probe.timeline import timeline
 from action.records import Observation
 
-__all__ = ["PROBE", "Limits", "Request", "Surroundings", "observe"]
+__all__ = ["PROBE", "Limits", "Request", "Surroundings", "observe", "observe_and_draw"]
 
 
 def observe(requests: Sequence[Request], limits: Limits, around: Surroundings) -> list[Observation]:
@@ -22,15 +23,28 @@ def observe(requests: Sequence[Request], limits: Limits, around: Surroundings) -
         KeyboardInterrupt: the run was cancelled; no process is left.
         OSError: there is no place for temporary files.
     """
-    found: dict[int, Observation] = {}
-    present: list[tuple[int, Request]] = []
-    for number, request in enumerate(requests):
-        if request.probe.is_file():
-            present.append((number, request))
-        else:
-            found[number] = Observation(outcome="no probe", summary=f"the recipe has no `{PROBE}`")
-    if present:
-        answers = run_worker([request for _, request in present], limits, around)
-        for (number, _), answer in zip(present, answers, strict=True):
-            found[number] = observation_of(answer)
-    return [found[number] for number in range(len(requests))]
+    present = [request for request in requests if request.probe.is_file()]
+    answers = iter(run_worker(present, limits, around) if present else ())
+    return [
+        observation_of(next(answers)) if request in present else _without_probe()
+        for request in requests
+    ]
+
+
+def observe_and_draw(
+    request: Request, limits: Limits, around: Surroundings, *, draw: bool
+) -> tuple[Observation, str | None]:
+    """Return what was seen of one request, and the first path's step as an HTML page.
+
+    The page is None when it is not wanted, or nothing was seen. Raises as `observe` does.
+    """
+    if not request.probe.is_file():
+        return _without_probe(), None
+    (answer,) = run_worker([request], limits, around)
+    recording = answer.recording
+    page = timeline(recording, recording.paths[0].name) if draw and recording else None
+    return observation_of(answer), page
+
+
+def _without_probe() -> Observation:
+    return Observation(outcome="no probe", summary=f"the recipe has no `{PROBE}`")

@@ -243,6 +243,25 @@ class Recording(Read):
     peak_rss: int = 0
     seconds: float = 0.0
 
+    @model_validator(mode="after")
+    def _within_units(self) -> Recording:
+        """Refuse numbers that are no unit's: only a forged recording has them."""
+        calls = (*self.calls, *(self.second_call.calls if self.second_call else ()))
+        lists = (*self.edges.forward, *self.edges.backward)
+        numbers = {*self.roots, *(s for s, _ in lists), *(t for _, ts in lists for t in ts)}
+        for call in calls:
+            numbers |= {call.source, *call.targets, *call.before}
+        for path in self.paths:
+            for one in path.passes:
+                numbers |= {*one.live, *one.pending}
+                for event in one.events:
+                    known = event.kind in ("loss", "end") and event.unit == -1
+                    numbers |= set() if known else {event.unit}
+                    numbers |= set() if event.by is None else {event.by}
+        if numbers and not 0 <= min(numbers) <= max(numbers) < len(self.units):
+            raise ValueError("a number that is no unit's")
+        return self
+
     def name(self, unit: int) -> str:
         """Return a unit's name: its module path, `(root)` for the whole model."""
         if unit < 0:
