@@ -30,7 +30,7 @@ def decide(static: CheckResult, observation: Observation | None) -> CheckResult:
         return result(
             static.id, "fail", _headline(failing), _evidence([*failing, *findings]), by="probe"
         )
-    doubts = _doubts(static.id, observation)
+    doubts = _doubts(static, observation)
     if findings or doubts:
         summary = findings[0].summary if findings else doubts[0].text
         return result(static.id, "unknown", summary, [*_evidence(findings), *doubts], by="probe")
@@ -71,15 +71,21 @@ def described(finding: Finding) -> str:
     return ". ".join(part[0].upper() + part[1:] for part in parts)
 
 
-def _doubts(item: CheckId, observation: Observation) -> list[Evidence]:
-    if item in _EDGES:
+def _doubts(static: CheckResult, observation: Observation) -> list[Evidence]:
+    if static.verdict == "not applicable":
+        return []
+    top = (observation.top_class or "").rpartition(".")[2]
+    if static.id in _EDGES:
+        any_edge = observation.forward_edges + observation.backward_edges
+        if not observation.hook_called and not any_edge:
+            why = f"no hook was called on the `{top}` that `probe.py` builds: no edge was seen"
+            return [at(why, None)]
         return [
             at(f"path `{path.name}` could not be run: {path.problem}", None)
             for path in observation.paths
             if path.problem is not None and path.with_hook is None
         ]
-    if item == "hook-bound" and not observation.hook_called:
-        top = (observation.top_class or "").rpartition(".")[2]
+    if static.id == "hook-bound" and not observation.hook_called:
         return [at(f"`probe.py` builds a `{top}`, on which no hook was called", None)]
     return []
 
