@@ -73,6 +73,7 @@ _VALIDATED = (
     "fail_on",
     "python",
     "probe_limit",
+    "compare_base",
     "probe_memory",
     "structure_limit",
     "smoke_limit",

@@ -290,7 +290,7 @@ def _validate_each(
         if not settings.recipes or selected.name in settings.recipes
     ]
     sources = [read_recipe(head, python, recipe.name, recipe.path) for recipe in wanted]
-    observations = _observe(settings, around, head, sources, checkout)
+    observations = _observe(settings, around, selection, head, sources, checkout, stack)
     for selected, source, observation in zip(wanted, sources, observations, strict=True):
         with progress.group(f"{selected.name}"):
             checks = check_recipe(Context(source, head, python, diff, text, observation))
@@ -334,34 +334,45 @@ def _validate_each(
 def _observe(
     settings: Settings,
     around: Surroundings,
+    selection: Selection,
     head: CommitTree,
     sources: Sequence[RecipeSource],
     checkout: Checkout | None,
+    stack: ExitStack,
 ) -> list[Observation]:
     """Return what the probe sees of each recipe, all in one run of the worker."""
     if checkout is None or not settings.probes:
         why = "the probe was not asked for"
         return [Observation(outcome="not run", summary=why) for _ in sources]
-    requests = [
-        Request(
-            name=source.name,
-            probe=checkout.root / source.path / PROBE,
-            root=checkout.root,
-            wanted=tuple(dict.fromkeys(t.class_name for t in source.targets)),
-            preload=("transformers",) if _imports_transformers(head, source.path) else (),
-        )
-        for source in sources
-    ]
+    requests = _requests(sources, head, checkout.root)
+    base = None
+    if settings.compare_base and selection.merge_base is not None and sources:
+        older = stack.enter_context(checked_out(around.git, selection.merge_base, settings.out))
+        base = selection.merge_base, _requests(sources, head, older.root)
     parallel = os.cpu_count() or 1
     with around.progress.group("Observing the models on the CPU"):
         observations = observe(
             requests,
             Limits(settings.probe_limit, int(settings.probe_memory * 2**30), parallel),
             ProbeSurroundings(settings.python, around.environ, around.clock, settings.pass_env),
+            base,
         )
         for source, observation in zip(sources, observations, strict=True):
             around.progress.line(f"  {source.name}: {observation.summary}")
     return observations
+
+
+def _requests(sources: Sequence[RecipeSource], head: CommitTree, root: Path) -> list[Request]:
+    return [
+        Request(
+            name=source.name,
+            probe=root / source.path / PROBE,
+            root=root,
+            wanted=tuple(dict.fromkeys(t.class_name for t in source.targets)),
+            preload=("transformers",) if _imports_transformers(head, source.path) else (),
+        )
+        for source in sources
+    ]
 
 
 def _imports_transformers(head: CommitTree, folder: str) -> bool:

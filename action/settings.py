@@ -60,6 +60,11 @@ class Settings(BaseModel):
     probe_limit: Seconds = Field(
         300, description="seconds for the probe of a recipe, which runs its model on the CPU"
     )
+    compare_base: bool = Field(
+        False,
+        description="also probe the commit that the change starts from, to say what it did to the "
+        "edges",
+    )
     probe_memory: float = Field(
         8.0, gt=0, le=4096, description="GiB of memory for the probe of a recipe"
     )

@@ -13,6 +13,7 @@ from action.probe.recording import Answer, Direction, Recording
 from action.probe.runs import runs
 from action.processes.text import first_line
 from action.records import (
+    Change,
     Edge,
     Finding,
     Observation,
@@ -80,6 +81,24 @@ def _seen(recording: Recording, answer: Answer) -> Observation:
         tail=answer.output if problems else "",
         seconds=round(recording.seconds, 1),
         peak_memory=recording.peak_rss,
+    )
+
+
+def change_of(commit: str, before: Answer | None, after: Answer | None) -> Change | None:
+    """Return what a change did to a recipe's edges and paths; None when nothing is seen now."""
+    if after is None or after.recording is None:
+        return None
+    if before is None:
+        return Change(base=commit, problem="the recipe had no probe file there")
+    if before.recording is None:
+        return Change(base=commit, problem=_nothing_seen(before).summary)
+    old, new = edges_of(before.recording), edges_of(after.recording)
+    case = Case(before.recording)
+    return Change(
+        base=commit,
+        added=tuple(edge for edge in new if edge not in set(old)),
+        removed=tuple(edge for edge in old if edge not in set(new)),
+        before=tuple(_path(case, path) for path in case.paths),
     )
 
 

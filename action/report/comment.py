@@ -177,6 +177,8 @@ def _context(report: Report, cut: Cut) -> dict[str, object]:
         "status": _status,
         "runs": observed.edge_runs,
         "how": observed.how,
+        "edges": observed.listed_edges,
+        "changed": observed.changed,
         "versus": observed.versus,
         "graph": lambda seen: observed.graph(seen) if cut.graphs else Markdown(""),
         "verdict": _verdict,

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Literal
 
 from action.amounts import amount
-from action.records import Observation, ObservedPath, Traffic
+from action.records import Edge, Observation, ObservedPath, Traffic
 from action.report import markdown
 from action.report.markdown import Markdown
 
@@ -41,6 +41,29 @@ def versus(path: ObservedPath, what: Literal["gathers", "unused", "inversions", 
         return now
     before = _figure(path.without, what)
     return now if before == now else f"{before} → {now}"
+
+
+def listed_edges(edges: tuple[Edge, ...]) -> Markdown:
+    """Return the first edges of a change in parentheses; nothing for none."""
+    if not edges:
+        return Markdown("")
+    shown = [
+        f"{edge.direction} {markdown.code(f'{edge.source} → {edge.target}')}"
+        for edge in edges[:_MOST_RUNS]
+    ]
+    more = ", …" if len(edges) > _MOST_RUNS else ""
+    return Markdown(f" ({', '.join(shown)}{more})")
+
+
+def changed(before: ObservedPath, now: ObservedPath) -> str:
+    """Return what a change did to a path's traffic with the hook, in one line."""
+    if before.with_hook is None or now.with_hook is None:
+        return "not known"
+    parts = []
+    for name, what in (("all-gathers", "gathers"), ("unused", "unused"), ("peak", "peak")):
+        old, new = _figure(before.with_hook, what), _figure(now.with_hook, what)
+        parts.append(f"{name} {new}" if old == new else f"{name} {old} → {new}")
+    return ", ".join(parts)
 
 
 def _figure(traffic: Traffic, what: str) -> str:
