@@ -5,13 +5,26 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: demo test lint format schema golden picture clean
+.PHONY: demo test bench compat lint format schema golden picture clean
 
 demo: $(READY)
 	$(BIN)/python -m tests.demo --out out/demo
 
 test: $(READY)
 	$(BIN)/python -m pytest -q
+
+# What the probe costs, as ratios in one run; minutes.
+bench: $(READY)
+	$(BIN)/python -m tests.bench
+
+# The probe's tests on another torch, in an environment of its own: make compat TORCH=2.9.1
+compat:
+	@test -n "$(TORCH)" || { echo "name a version: make compat TORCH=2.9.1"; exit 2; }
+	$(PYTHON) -m venv .venv-torch-$(TORCH)
+	.venv-torch-$(TORCH)/bin/python -m pip install --quiet torch==$(TORCH) numpy pytest \
+	  -r requirements/action.txt
+	.venv-torch-$(TORCH)/bin/python -m pip install --quiet --no-deps --editable .
+	.venv-torch-$(TORCH)/bin/python -m pytest -q tests/hazards tests/probe tests/probe_timeline
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

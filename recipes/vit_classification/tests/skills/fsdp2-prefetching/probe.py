@@ -5,6 +5,7 @@ from pathlib import Path
 from mvp_engine.testing import configured_mesh, probe_target
 
 CONFIG = Path(__file__).parents[3] / "configs" / "digits.yaml"
+TINY_CONFIG = Path(__file__).parents[3] / "configs" / "digits.yaml"
 
 
 def mesh():
