@@ -34,6 +34,8 @@ from .answers import (
     write_answer,
 )
 
+_PRELOADED = (f"{__package__}.observe", "torch._dynamo")
+"""Slow imports that every recipe needs: FSDP2 itself, and what the first forward pulls in."""
 _TAIL = 64 * 2**10
 _PERIOD = 0.02
 _LOOK_AT_MEMORY_EVERY = 0.2
@@ -51,7 +53,7 @@ def main(arguments: Sequence[str]) -> None:
     except Exception as trouble:
         _without_torch(order["jobs"], trouble)
         return
-    for name in order.get("preload", ()):
+    for name in (*_PRELOADED, *order.get("preload", ())):
         # What stops it here would stop the recipe, too, and is reported there.
         with contextlib.suppress(Exception):
             importlib.import_module(name)
