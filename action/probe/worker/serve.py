@@ -34,8 +34,13 @@ from .answers import (
     write_answer,
 )
 
-_PRELOADED = (f"{__package__}.observe", "torch._dynamo")
-"""Slow imports that every recipe needs: FSDP2 itself, and what the first forward pulls in."""
+_PRELOADED = (
+    f"{__package__}.observe",
+    "torch._dynamo",
+    "torch.distributed.tensor.parallel",
+    "torch.distributed.checkpoint",
+)
+"""Slow imports that nearly every recipe needs, and what the first forward pulls in."""
 _TAIL = 64 * 2**10
 _PERIOD = 0.02
 _LOOK_AT_MEMORY_EVERY = 0.2
