@@ -88,9 +88,11 @@ _FLAGS: dict[str, tuple[str, ...]] = {
     "edges": (
         "recipes",
         "repo",
+        "base",
         "recipes_root",
         "paths",
         "config",
+        "ranks",
         "python",
         "probe_limit",
         "probe_memory",

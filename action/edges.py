@@ -5,15 +5,26 @@ It looks at the recipe as it lies in the folder, uncommitted changes included.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from action.amounts import amount
 from action.probe import PROBE, Limits, Request, Surroundings, observe_and_draw
 from action.progress import Progress
-from action.records import Finding, Observation, ObservedPath
+from action.records import Change, Finding, Observation, ObservedPath, Traffic
+from action.repository.checkout import checked_out
+from action.repository.git import Git
 from action.settings import Settings
+
+_TENSORS = {
+    "fake": "fake tensors, full size",
+    "real": "real values",
+    "ranks": "two ranks with real values",
+}
 
 
 class RecipeError(Exception):
@@ -42,14 +53,17 @@ def show_edges(
         root=root,
         config=None if settings.config is None else str(settings.config.resolve()),
         paths=settings.paths,
+        mode="ranks" if settings.ranks else "fake",
     )
     errors.line(f"observing {name} on the CPU, at most {settings.probe_limit:g} s")
-    observation, page = observe_and_draw(
-        request,
-        Limits(settings.probe_limit, int(settings.probe_memory * 2**30), 1),
-        Surroundings(settings.python, environ, time.monotonic, settings.pass_env),
-        draw=settings.timeline is not None,
-    )
+    with _base(settings, request) as base:
+        observation, page = observe_and_draw(
+            request,
+            Limits(settings.probe_limit, int(settings.probe_memory * 2**30), os.cpu_count() or 1),
+            Surroundings(settings.python, environ, time.monotonic, settings.pass_env),
+            base,
+            draw=settings.timeline is not None,
+        )
     if settings.json_to != "-":
         for line in described(observation):
             screen.line(line)
@@ -57,6 +71,19 @@ def show_edges(
         _write(settings.timeline, page)
         errors.line(f"the timeline is in {settings.timeline}")
     return observation
+
+
+@contextmanager
+def _base(settings: Settings, request: Request) -> Iterator[tuple[str, Request] | None]:
+    """Give the commit to compare with and the same recipe in its checkout, where one is asked."""
+    if settings.base is None:
+        yield None
+        return
+    git = Git(settings.repo)
+    commit = git.commit(settings.base)
+    with checked_out(git, commit) as older:
+        probe = older.root / request.probe.relative_to(request.root)
+        yield commit, replace(request, probe=probe, root=older.root)
 
 
 def _write(path: Path, text: str) -> None:
@@ -72,7 +99,7 @@ def described(seen: Observation) -> Iterator[str]:
     if seen.outcome != "observed":
         yield from seen.tail.splitlines()
         return
-    tensors = "fake tensors, full size" if seen.mode == "fake" else "real values"
+    tensors = _TENSORS[seen.mode or "fake"]
     yield f"{seen.top_class} on {tensors}; mesh {seen.mesh}; bytes for {seen.shard} ranks"
     if seen.why_not_fake is not None:
         yield f"not on fake tensors: {seen.why_not_fake}"
@@ -86,6 +113,9 @@ def described(seen: Observation) -> Iterator[str]:
     for path in seen.paths:
         yield ""
         yield from _path(path)
+    if seen.change is not None:
+        yield ""
+        yield from _change(seen.change)
     for finding in seen.findings:
         yield ""
         yield from _finding(finding)
@@ -125,11 +155,29 @@ def _path(path: ObservedPath) -> Iterator[str]:
     yield f"path {path.name}" + (f": {path.problem}" if path.problem else "")
     for label, traffic in (("without edges", path.without), ("with the hook", path.with_hook)):
         if traffic is not None:
-            yield (
-                f"  {label}: {traffic.forward} + {traffic.backward} all-gathers, "
-                f"{traffic.unused} unused, {traffic.inversions} out of order, "
-                f"peak {amount(traffic.peak_bytes)} ({traffic.peak_at})"
-            )
+            yield f"  {label}: {_traffic(traffic)}"
+
+
+def _traffic(traffic: Traffic) -> str:
+    return (
+        f"{traffic.forward} + {traffic.backward} all-gathers, "
+        f"{traffic.unused} unused, {traffic.inversions} out of order, "
+        f"peak {amount(traffic.peak_bytes)} ({traffic.peak_at})"
+    )
+
+
+def _change(change: Change) -> Iterator[str]:
+    """Yield the edges that a change added and removed, and what each path cost before it."""
+    yield f"compared with {change.base[:12]}" + (f": {change.problem}" if change.problem else "")
+    if change.problem is not None:
+        return
+    for sign, edges in (("+", change.added), ("-", change.removed)):
+        yield from (f"  {sign} {edge.direction} {edge.source} → {edge.target}" for edge in edges)
+    if not change.added and not change.removed:
+        yield "  the same edges"
+    for path in change.before:
+        if path.with_hook is not None:
+            yield f"  {path.name} then: {_traffic(path.with_hook)}"
 
 
 def _finding(finding: Finding) -> Iterator[str]:

@@ -80,6 +80,11 @@ class Settings(BaseModel):
     config: Path | None = Field(
         None, description="config to build instead of the one that the probe file names"
     )
+    ranks: bool = Field(
+        False,
+        description="run two ranks with real values and real collectives, on the probe file's "
+        "small config, instead of fake tensors",
+    )
     timeline: Path | None = Field(
         None, description="also draw the first path's step as a page into this HTML file"
     )

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -97,3 +98,45 @@ def test_a_recipe_without_a_probe_file(repository):
     (repository / "recipes" / "bare").mkdir(parents=True)
     code, out, _ = run("bare", "--repo", str(repository))
     assert (code, out) == (3, f"the recipe has no `{PROBE}`\n")
+
+
+def git(repository: Path, *arguments: str) -> None:
+    settings = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+    subprocess.run(("git", "-C", str(repository), *settings, *arguments), check=True)
+
+
+def test_what_an_uncommitted_change_did_since_a_revision(repository):
+    name = add(repository, "wrap_around", "healthy")
+    for command in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-qm", "before")):
+        git(repository, *command)
+    probe = repository / "recipes" / name / PROBE
+    probe.write_text(probe.read_text().replace("if False", "if True"))
+    code, out, _ = run(name, "--repo", str(repository), "--base", "main")
+    lines = out.splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("compared with"))
+    assert code == 1
+    assert lines[start + 1 : start + 4] == [
+        "  + forward blocks.3 → blocks.0",
+        "  train then: 5 + 4 all-gathers, 0 unused, 0 out of order, peak 576 B (blocks.0, forward)",
+        "",
+    ]
+
+
+def test_two_ranks(repository):
+    name = add(repository, "wrap_around", "healthy")
+    code, out, _ = run(name, "--repo", str(repository), "--ranks")
+    assert (code, out.splitlines()[:2]) == (
+        0,
+        [
+            "5 units, 6 edges, 1 training path; no findings",
+            "fsdp2_prefetch_probe_target.Model on two ranks with real values; mesh shard 2; "
+            "bytes for 2 ranks",
+        ],
+    )
+
+
+def test_a_revision_that_does_not_exist(repository):
+    name = add(repository, "wrap_around", "healthy")
+    git(repository, "init", "-q")
+    code, _, errors = run(name, "--repo", str(repository), "--base", "nowhere")
+    assert (code, "nowhere" in errors) == (2, True), errors

@@ -7,9 +7,12 @@ edges, and records every all-gather; the rules of `judge` hold that against FSDP
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from action.probe.judge import parted_paths
+from action.probe.judge.case import Case
 from action.probe.observation import change_of, observation_of
-from action.probe.recording import Answer
+from action.probe.recording import Answer, RankRun
 from action.probe.session import PROBE, Limits, Request, Surroundings, run_worker
 from action.probe.timeline import timeline
 from action.records import Observation
@@ -35,6 +38,7 @@ def observe(
     older = () if base is None else base[1]
     answers = _answers([*requests, *older], limits, around)
     after, before = answers[: len(requests)], answers[len(requests) :]
+    after = _confirmed(requests, after, limits, around)
     if base is None:
         return [_observation(answer) for answer in after]
     return [
@@ -53,6 +57,31 @@ def _answers(
     return [answers.get(number) for number in range(len(requests))]
 
 
+def _confirmed(
+    requests: Sequence[Request],
+    answers: Sequence[Answer | None],
+    limits: Limits,
+    around: Surroundings,
+) -> list[Answer | None]:
+    """Let two real ranks run each pair of paths that part, to see what becomes of them."""
+    pairs = [
+        (number, pair)
+        for number, answer in enumerate(answers)
+        if answer is not None and answer.recording is not None
+        for pair in parted_paths(Case(answer.recording))
+    ]
+    tries = [replace(requests[number], mode="ranks", mix=pair) for number, pair in pairs]
+    ran = run_worker(tries, limits, around) if tries else []
+    runs: dict[int, list[RankRun]] = {}
+    for (number, pair), answer in zip(pairs, ran, strict=True):
+        run = answer.rank_run or RankRun(paths=pair, problem=answer.sentence)
+        runs.setdefault(number, []).append(run)
+    return [
+        answer.with_rank_runs(runs[number]) if answer is not None and number in runs else answer
+        for number, answer in enumerate(answers)
+    ]
+
+
 def _observation(answer: Answer | None) -> Observation:
     if answer is None:
         return Observation(outcome="no probe", summary=f"the recipe has no `{PROBE}`")
@@ -60,13 +89,24 @@ def _observation(answer: Answer | None) -> Observation:
 
 
 def observe_and_draw(
-    request: Request, limits: Limits, around: Surroundings, *, draw: bool
+    request: Request,
+    limits: Limits,
+    around: Surroundings,
+    base: tuple[str, Request] | None = None,
+    *,
+    draw: bool,
 ) -> tuple[Observation, str | None]:
     """Return what was seen of one request, and the first path's step as an HTML page.
 
-    The page is None when it is not wanted, or nothing was seen. Raises as `observe` does.
+    The page is None when it is not wanted, or nothing was seen. `base` and errors as in `observe`.
     """
-    (answer,) = _answers([request], limits, around)
+    older = () if base is None else (base[1],)
+    answer, *before = _answers([request, *older], limits, around)
+    (answer,) = _confirmed([request], [answer], limits, around)
     recording = None if answer is None else answer.recording
     page = timeline(recording, recording.paths[0].name) if draw and recording else None
-    return _observation(answer), page
+    observation = _observation(answer)
+    if base is not None:
+        change = change_of(base[0], before[0], answer)
+        observation = observation.model_copy(update={"change": change})
+    return observation, page

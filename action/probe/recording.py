@@ -6,6 +6,7 @@ the worker see; its texts may hold anything and are cleaned before they are show
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -195,27 +196,29 @@ class EdgeLists(Read):
 
 
 class RankEnd(Read):
-    """How one of several real ranks ended: the path that it ran, its events, its error."""
+    """How one of several real ranks ended its path, and the unit that it was last heard of in."""
 
-    rank: int
     path: str
-    events: tuple[Event, ...] = ()
-    error: Trouble | None = None
-    hung: bool = False
-
-    @model_validator(mode="before")
-    @classmethod
-    def _typed(cls, value: Any) -> Any:
-        if isinstance(value, dict) and "events" in value:
-            return value | {"events": tuple(Event(*event) for event in value["events"])}
-        return value
+    how: Literal["ended", "hung", "raised", "killed"]
+    message: str = ""
+    unit: str | None = None
+    phase: str = "forward"
 
 
 class RankRun(Read):
-    """Ranks that ran one step together over gloo, each its own path or all the same."""
+    """Ranks that ran together over gloo, one step of a path of its own each, or all of the same.
+
+    Of the same path, `collective` is the number (from 1) of the first one in which a pass differs
+    between the ranks, `edges` tells which were in place, and `issued` is its kind and unit on each
+    rank. `problem` says why ranks did not come to run.
+    """
 
     paths: tuple[str, ...]
     ranks: tuple[RankEnd, ...] = ()
+    edges: Edges = "hook"
+    collective: int | None = None
+    issued: tuple[tuple[str, int] | None, ...] = ()
+    problem: str | None = None
 
 
 class Recording(Read):
@@ -258,6 +261,8 @@ class Recording(Read):
                     known = event.kind in ("loss", "end") and event.unit == -1
                     numbers |= set() if known else {event.unit}
                     numbers |= set() if event.by is None else {event.by}
+        for run in self.rank_runs:
+            numbers |= {one[1] for one in run.issued if one is not None}
         if numbers and not 0 <= min(numbers) <= max(numbers) < len(self.units):
             raise ValueError("a number that is no unit's")
         return self
@@ -305,4 +310,13 @@ class Answer(Read):
     operator: str | None = None
     fake_stop: FakeStop | None = None
     real_failed: str | None = None
+    rank_run: RankRun | None = None
     recording: Recording | None = Field(default=None)
+
+    def with_rank_runs(self, runs: Sequence[RankRun]) -> Answer:
+        """Return the same answer with what real ranks came to, in addition to what it has."""
+        if self.recording is None:
+            return self
+        known = (*self.recording.rank_runs, *runs)
+        recording = self.recording.model_copy(update={"rank_runs": known})
+        return self.model_copy(update={"recording": recording})

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -39,7 +39,7 @@ class Request:
 
     `wanted` are class names that are to be units; `config`, `overrides` and `paths` replace what
     the file chooses by itself. `mode` is `fake` (which falls back to `real` where it must), `real`
-    or `ranks`.
+    or `ranks`; with `mix`, the path of each rank, ranks run one step of these only.
     """
 
     name: str
@@ -49,7 +49,8 @@ class Request:
     config: str | None = None
     overrides: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
-    mode: str = "fake"
+    mode: Literal["fake", "real", "ranks"] = "fake"
+    mix: tuple[str, ...] = ()
     preload: tuple[str, ...] = ()
     mesh: Mapping[str, int] | None = None
 
@@ -128,6 +129,7 @@ def _order(requests: Sequence[Request], limits: Limits, scratch: Path) -> dict[s
             "root": str(request.root),
             "result": str(_result(scratch, number)),
             "mode": request.mode,
+            "mix": request.mix,
             "hook": HOOK,
             "wanted": request.wanted,
             "config": request.config,

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 
 from action.probe.judge import calls, lists, order, outcomes, traffic, wrapping
 from action.probe.judge.case import Case, Pair
+from action.probe.judge.outcomes import parted_paths
 from action.probe.recording import Direction, Recording
 from action.records import Finding
 
-__all__ = ["judge"]
+__all__ = ["judge", "parted_paths"]
 
 _DIRECTIONS: tuple[Direction, ...] = ("forward", "backward")
 

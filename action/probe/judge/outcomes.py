@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from action.probe.gathers import Step
 from action.probe.judge.case import ITEM, Case, PathCase
-from action.probe.recording import Direction, Pass
+from action.probe.recording import Direction, Pass, RankEnd, RankRun
 from action.records import Finding, Location
 
 
@@ -15,6 +15,7 @@ def find(case: Case) -> Iterator[Finding]:
     for path in case.paths:
         yield from _raises(case, path)
     yield from _parting(case)
+    yield from _same_path(case)
     yield from _one_rank(case)
 
 
@@ -50,47 +51,107 @@ def _last(one: Pass) -> int | None:
     return Step(one).running(len(one.events) - 1) if one.events else None
 
 
+def parted_paths(case: Case) -> list[tuple[str, str]]:
+    """Return pairs of paths that ranks run in one step, as declared, and that part on the way."""
+    groups = case.recording.mixed_paths or ()
+    return [(a.name, b.name) for a, b in _pairs(case, groups) if _first_difference(case, a, b)]
+
+
+def _pairs(case: Case, groups: Sequence[Sequence[str]]) -> Iterator[tuple[PathCase, PathCase]]:
+    known = {path.name: path for path in case.paths if path.hooked is not None}
+    for group in groups:
+        paths = [known[name] for name in group if name in known]
+        yield from ((paths[0], other) for other in paths[1:])
+
+
 def _parting(case: Case) -> Iterator[Finding]:
     """Compare the collectives of paths that ranks may run in one step, declared or possible."""
-    known = {path.name: path for path in case.paths if path.hooked is not None}
     declared = case.recording.mixed_paths
-    groups: Sequence[Sequence[str]] = [list(known)] if declared is None else declared
-    for group in groups:
-        names = [name for name in group if name in known]
-        for name in names[1:]:
-            first, other = known[names[0]], known[name]
-            parted = _first_difference(case, first, other)
-            if parted is None:
-                continue
-            twin = _first_difference(case, first, other, twin=True)
-            usual = "" if twin is None else ", with or without the hook"
-            if declared is None:
-                yield Finding(
-                    rule="paths-differ",
-                    item="forward-edges",
-                    verdict="unknown",
-                    summary=f"paths `{names[0]}` and `{name}` issue different collectives{usual}; "
-                    "`probe.py` does not say whether ranks may run both in one step",
-                    paths=(names[0], name),
-                    event=parted,
-                    cost="if ranks do, they wait for each other for ever",
-                    instead="return `mixed_paths` from `build`: the groups of paths that ranks may "
-                    "run in one step, `[]` when all ranks always run the same",
-                )
-                return
+    groups = [[path.name for path in case.paths]] if declared is None else declared
+    for first, other in _pairs(case, groups):
+        parted = _first_difference(case, first, other)
+        if parted is None:
+            continue
+        twin = _first_difference(case, first, other, twin=True)
+        usual = "" if twin is None else ", with or without the hook"
+        names = (first.name, other.name)
+        if declared is None:
+            yield Finding(
+                rule="paths-differ",
+                item="forward-edges",
+                verdict="unknown",
+                summary=f"paths `{names[0]}` and `{names[1]}` issue different collectives{usual}; "
+                "`probe.py` does not say whether ranks may run both in one step",
+                paths=names,
+                event=parted,
+                cost="if ranks do, they wait for each other for ever",
+                instead="return `mixed_paths` from `build`: the groups of paths that ranks may "
+                "run in one step, `[]` when all ranks always run the same",
+            )
+            return
+        ran = next((run for run in case.recording.rank_runs if run.paths == names), None)
+        yield Finding(
+            rule="rank-divergence",
+            item="forward-edges",
+            verdict="fail",
+            summary=f"ranks that run `{names[0]}` and `{names[1]}` in one step issue different "
+            f"collectives{usual}",
+            paths=names,
+            event=parted if ran is None else f"{parted}; {_told(ran)}",
+            cost="all-gathers of different units are matched with each other: wrong "
+            "parameters, then a hang of every rank",
+            instead="run every unit on every rank, with dummy inputs where a rank has none, "
+            "and set the same edges in all paths",
+        )
+
+
+def _same_path(case: Case) -> Iterator[Finding]:
+    """Yield a finding for each path on which two real ranks did not do the same."""
+    for run in case.recording.rank_runs:
+        if len(set(run.paths)) == 1:
+            name = run.paths[0]
             yield Finding(
                 rule="rank-divergence",
                 item="forward-edges",
                 verdict="fail",
-                summary=f"ranks that run `{names[0]}` and `{name}` in one step issue different "
-                f"collectives{usual}",
-                paths=(names[0], name),
-                event=parted,
+                summary=f"two ranks that both run `{name}` issue different collectives"
+                + (", with or without the hook" if run.edges == "none" else ""),
+                paths=(name,),
+                event=f"{_apart(case, run)}; {_told(run)}",
                 cost="all-gathers of different units are matched with each other: wrong "
                 "parameters, then a hang of every rank",
-                instead="run every unit on every rank, with dummy inputs where a rank has none, "
-                "and set the same edges in all paths",
+                instead="let neither the model nor the hook depend on the rank",
             )
+
+
+def _apart(case: Case, run: RankRun) -> str:
+    said = [f"{_issued(case, one)} on rank {rank}" for rank, one in enumerate(run.issued)]
+    return f"collective {run.collective}: {', '.join(said)}"
+
+
+def _issued(case: Case, one: tuple[str, int] | None) -> str:
+    return "nothing more" if one is None else f"{one[0]} {case.name(one[1])}"
+
+
+def _told(run: RankRun) -> str:
+    """Return what two real ranks came to, as a sentence without its full stop."""
+    if run.problem is not None:
+        return f"not tried on two real ranks: {run.problem}"
+    if all(end.how == "ended" for end in run.ranks):
+        return "two real ranks ended the step, on whatever parameters they got"
+    ends = [_end(rank, end) for rank, end in enumerate(run.ranks)]
+    return f"tried on two real ranks: {', '.join(ends)}"
+
+
+def _end(rank: int, end: RankEnd) -> str:
+    where = "" if end.unit is None else f" in `{end.unit}` in {end.phase}"
+    what = {
+        "ended": "ended, on whatever parameters it got",
+        "hung": f"hung{where}",
+        "raised": f"raised {end.message}{where}",
+        "killed": end.message,
+    }[end.how]
+    return f"rank {rank} (`{end.path}`) {what}"
 
 
 def _first_difference(
@@ -103,9 +164,7 @@ def _first_difference(
     for index in range(max(len(here), len(there))):
         pair = [t[index] if index < len(t) else None for t in (here, there)]
         if pair[0] != pair[1]:
-            said = [
-                "nothing more" if one is None else f"{one[0]} {case.name(one[1])}" for one in pair
-            ]
+            said = [_issued(case, one) for one in pair]
             return (
                 f"collective {index + 1}: {said[0]} in `{first.name}`, {said[1]} in `{other.name}`"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import resource
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -15,12 +16,15 @@ from torch._C._distributed_c10d import HashStore
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from . import adapter
+from .answers import REAL_AT_MOST
 from .passes import run_pass
+from .ranks import RANKS, TOGETHER, end_of, last_unit, start_gloo_rank
 from .recorder import Call, Recorder, told_by
 from .target import (
     StopError,
     Target,
     build_target,
+    has_tiny,
     limited,
     load_probe,
     place,
@@ -51,8 +55,10 @@ At = Callable[[str], None]
 def observe(job: Mapping[str, Any], at: At) -> dict[str, Any]:
     """Return everything that was seen of one recipe, as plain data; `at` is told of each step.
 
-    `job` has `probe` and `root` (paths), `mode` (`fake`, `real`), `hook` (the attribute's name),
-    `wanted` (class names to look for), and optionally `config`, `overrides`, `mesh`, `paths`.
+    `job` has `probe` and `root` (paths), `mode` (`fake`, `real`, `ranks`), `hook` (the attribute's
+    name), `wanted` (class names to look for), and optionally `config`, `overrides`, `mesh`,
+    `paths`, `most_parameters`; in mode `ranks` also `rank`, `store`, and optionally `mix`, a path
+    for each rank.
 
     Raises:
         StopError: nothing could be observed.
@@ -75,16 +81,18 @@ def observe(job: Mapping[str, Any], at: At) -> dict[str, Any]:
         configured = _mesh_of(
             job.get("mesh") or getattr(module, "mesh", None) or getattr(module, "MESH", None)
         )
-        if mode == "real" and configured is None:
-            # One rank holds real values, and bytes are still those of the mesh for fake ones.
+        if mode != "fake" and configured is None:
+            # One or two ranks hold real values; bytes are still those of the mesh for fake ones.
             configured = _mesh_of(getattr(module, "PROBE_MESH", None)) or DEFAULT_MESH
         sizes = _probed_mesh(configured, getattr(module, "PROBE_MESH", None), mode)
-        with _ranks(mode, sizes) as mesh, _tensors(mode):
+        with _ranks(job, mode, sizes) as mesh, _tensors(mode):
             torch.manual_seed(_SEED)
             at("building the model")
-            with limited(job.get("most_parameters")):
+            with limited(_most_parameters(job, mode)):
                 target = build_target(module, mesh, job.get("overrides") or ())
             numbers.index(target.model)
+            if job.get("mix"):
+                return _run_mixed(job, target, recorder, numbers, root, at)
             built = len(recorder.calls)
             hook_facts, hook = describe_hook(target.model, target.before_wrap, str(job["hook"]))
             cls = class_of(target.model)
@@ -104,10 +112,10 @@ def observe(job: Mapping[str, Any], at: At) -> dict[str, Any]:
                 "calls": _calls(recorder.calls, numbers, codes_of(hook), root),
                 "mixed_paths": target.mixed,
             }
-            facts["paths"] = _run_paths(target, chosen, recorder, numbers, root, at)
+            facts["paths"] = _run_paths(target, chosen, recorder, numbers, root, at, mode)
             at("calling the hook a second time")
             facts["second_call"] = _call_again(hook, target.model, recorder, numbers, built, root)
-            for path in facts["paths"]:
+            for path in () if _stuck(facts["paths"], mode) else facts["paths"]:
                 at(f"running path `{path['name']}`, after the second call of the hook")
                 path["passes"].append(
                     _pass(target, path["name"], "train", recorder, numbers, root)
@@ -162,28 +170,44 @@ def _probed_mesh(configured: dict[str, int] | None, exact: Any, mode: str) -> di
         sizes = _mesh_of(exact) or DEFAULT_MESH
     else:
         sizes = {name: min(size, 2) for name, size in (configured or DEFAULT_MESH).items()}
-    return dict.fromkeys(sizes, 1) if mode == "real" else sizes
+    if mode == "fake":
+        return sizes
+    alone = dict.fromkeys(sizes, 1)
+    if mode == "ranks":
+        alone[next((name for name in sizes if "shard" in name), next(iter(sizes)))] = RANKS
+    return alone
+
+
+def _most_parameters(job: Mapping[str, Any], mode: str) -> int | None:
+    if mode == "ranks" and not has_tiny(job):
+        return REAL_AT_MOST
+    return job.get("most_parameters")
 
 
 @contextmanager
-def _ranks(mode: str, sizes: Mapping[str, int]) -> Iterator[DeviceMesh]:
-    ranks = 1
-    for size in sizes.values():
-        ranks *= size
+def _ranks(job: Mapping[str, Any], mode: str, sizes: Mapping[str, int]) -> Iterator[DeviceMesh]:
     if dist.is_initialized():
         raise StopError(
             "bad probe",
             "importing probe.py started a process group; the probe starts its own before `build`",
         )
+    if mode == "ranks":
+        start_gloo_rank(job)
+        yield _mesh(sizes)
+        return
     if mode == "fake":
-        adapter.start_fake_ranks(ranks)
+        adapter.start_fake_ranks(math.prod(sizes.values()))
     else:
         dist.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
     try:
-        yield init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
+        yield _mesh(sizes)
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()
+
+
+def _mesh(sizes: Mapping[str, int]) -> DeviceMesh:
+    return init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
 
 
 def _tensors(mode: str) -> Any:
@@ -208,6 +232,7 @@ def _run_paths(
     numbers: UnitNumbers,
     root: Path,
     at: At,
+    mode: str,
 ) -> list[dict[str, Any]]:
     """Run each path without its edges first, since edges may leave a step half done."""
     saved = saved_edges(numbers.states)
@@ -222,7 +247,7 @@ def _run_paths(
             if entry is None:
                 entry = {"name": name, "passes": []}
                 recorded.append(entry)
-            if any(_failed(one) for one in entry["passes"]):
+            if any(_failed(one) for one in entry["passes"]) or _stuck(recorded, mode):
                 continue
             for step, kind in enumerate(("train", "train", "eval")):
                 what = "evaluation" if kind == "eval" else f"step {step + 1}"
@@ -233,6 +258,29 @@ def _run_paths(
                 if _failed(one):
                     break
     return recorded
+
+
+def _stuck(paths: Sequence[Mapping[str, Any]], mode: str) -> bool:
+    """Tell whether real ranks are out of step, so that they would wait for each other in vain."""
+    return mode == "ranks" and any(_failed(one) for path in paths for one in path["passes"])
+
+
+def _run_mixed(
+    job: Mapping[str, Any],
+    target: Target,
+    recorder: Recorder,
+    numbers: UnitNumbers,
+    root: Path,
+    at: At,
+) -> dict[str, Any]:
+    """Run one step of this rank's own path, beside ranks that run theirs."""
+    (name,) = _paths(target, [job["mix"][int(job["rank"])]])
+    dist.barrier()
+    at(f"running path `{name}` beside another rank")
+    one = _pass(target, name, "train", recorder, numbers, root)
+    last = last_unit(one["events"])
+    where = None if last is None else " + ".join(p or "(root)" for p in numbers.paths[last])
+    return {"outcome": TOGETHER, "end": end_of(one, where)}
 
 
 def _failed(one: Mapping[str, Any]) -> bool:

@@ -272,7 +272,7 @@ def _work(job: dict[str, Any], output: int) -> None:
     try:
         try:
             _set_up(job, output)
-            answer = _observed(job)
+            answer = _observed_together(job) if job["mode"] == "ranks" else _observed(job)
             # What the recipe forked may come back here, too.
             if os.getpid() == leader:
                 write_answer(Path(job["result"]), answer)
@@ -301,6 +301,12 @@ def _set_up(job: Mapping[str, Any], output: int) -> None:
     sys.argv = [job["probe"]]
 
 
+def _observed_together(job: Mapping[str, Any]) -> dict[str, Any]:
+    from .ranks import run_together
+
+    return run_together(job, _observed)
+
+
 def _observed(job: Mapping[str, Any]) -> dict[str, Any]:
     try:
         from .observe import observe
@@ -310,7 +316,7 @@ def _observed(job: Mapping[str, Any]) -> dict[str, Any]:
 
         known = f"torch {torch.__version__} has no FSDP2 as the probe knows it: {trouble}"
         return {"outcome": "unknown torch", "sentence": known}
-    at_file = Path(job["result"] + ".at")
+    at_file = Path(job.get("at") or job["result"] + ".at")
     try:
         seen = observe(job, at_file.write_text)  # type: ignore[arg-type]
         return {"outcome": "observed", "has_tiny": has_tiny(job), **seen}
