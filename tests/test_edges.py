@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,8 @@ def add(repository: Path, case: str, variant: str) -> str:
 def run(*arguments: str) -> tuple[int, str, str]:
     out, errors = io.StringIO(), io.StringIO()
     environ = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
-    code = main(("edges", *arguments), environ, out, errors)
+    python = () if "--python" in arguments else ("--python", sys.executable)
+    code = main(("edges", *arguments, *python), environ, out, errors)
     return code, out.getvalue(), errors.getvalue()
 
 
