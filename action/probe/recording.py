@@ -92,11 +92,14 @@ class Unit(Read):
 
 
 class ClassInModel(Read):
-    """How often a class stands in the model and how often as a unit; `named`: it is to be one."""
+    """How often a class stands in the model, and how many of those with shards are no unit.
+
+    `unwrapped` are some of the latter's paths; `named`: the class is to be wrapped.
+    """
 
     name: str
     instances: int
-    units: int
+    forgotten: int = 0
     unwrapped: tuple[str, ...] = ()
     named: bool = False
 
@@ -275,6 +278,8 @@ class Recording(Read):
         if known.outside:
             return f"(another model's unit {unit})"
         name = " + ".join(path or "(root)" for path in known.paths)
+        # A line feed in a module's name would end the sentence that names it.
+        name = "".join(c if c.isprintable() else "?" for c in name)
         return name if known.part is None else f"{name} [{known.part}]"
 
     @property

@@ -93,14 +93,18 @@ def _of_run(run: str, arrow: str, nodes: dict[str, str]) -> list[str]:
     lines = []
     for left, right in pairwise(chain):
         for target in right.split(", "):
-            lines.append(f"  {_node(left, nodes)} {arrow} {_node(target, nodes)}")
+            lines.append(f"  {_node(left, run, nodes)} {arrow} {_node(target, run, nodes)}")
     return lines
 
 
-def _node(name: str, nodes: dict[str, str]) -> str:
-    """Return a node with its label the first time; labels are module paths, and hostile."""
-    if name in nodes:
-        return nodes[name]
-    nodes[name] = f"n{len(nodes)}"
+def _node(name: str, run: str, nodes: dict[str, str]) -> str:
+    """Return a node with its label the first time; labels are module paths, and hostile.
+
+    What one run leaves out is not what another one does.
+    """
+    key = f"… of {run}" if name == "…" else name
+    if key in nodes:
+        return nodes[key]
+    nodes[key] = f"n{len(nodes)}"
     label = "".join(c if c.isalnum() or c in "._-+() …[]" else "_" for c in name)[:_MOST_LABEL]
-    return f'{nodes[name]}["{label}"]'
+    return f'{nodes[key]}["{label}"]'

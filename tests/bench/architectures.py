@@ -17,27 +17,29 @@ KINDS = [(size, edges) for size in ("tiny", "published") for edges in ("right", 
 
 
 def main() -> int:
-    names = sys.argv[1:] or list(ARCHITECTURES)
-    keys = [(name, size, edges) for name in names for size, edges in KINDS]
+    print("| Architecture | Parameters | Units | Tiny: right, wrong | Published: right, wrong |")
+    print("| --- | ---: | ---: | --- | --- |", flush=True)
+    for name in sys.argv[1:] or ARCHITECTURES:
+        print(row(name), flush=True)
+    return 0
+
+
+def row(name: str) -> str:
+    """Observe one architecture in its four variants; return its row of the table."""
     requests = [
-        Request("-".join(key), PROBE, ROOT, overrides=key, preload=("transformers",))
-        for key in keys
+        Request("-".join(kind), PROBE, ROOT, overrides=(name, *kind), preload=("transformers",))
+        for kind in KINDS
     ]
     limits = Limits(seconds=300, memory=6 * 2**30, parallel=os.cpu_count() or 1)
     around = Surroundings(sys.executable, os.environ, time.monotonic)
-    seen = dict(zip(keys, observe(requests, limits, around), strict=True))
-    print("| Architecture | Parameters | Units | Tiny: right, wrong | Published: right, wrong |")
-    print("| --- | ---: | ---: | --- | --- |")
-    for name in names:
-        full = seen[name, "published", "right"]
-        size = sum(unit.parameters for unit in full.units)
-        billions = f"{size / 1e9:.2f} B" if full.units else "?"
-        cells = [
-            ", ".join(said(seen[name, size, edges]) for edges in ("right", "wrong"))
-            for size in ("tiny", "published")
-        ]
-        print(f"| {name} | {billions} | {len(full.units) or '?'} | {cells[0]} | {cells[1]} |")
-    return 0
+    seen = dict(zip(KINDS, observe(requests, limits, around), strict=True))
+    full = seen["published", "right"]
+    billions = f"{sum(unit.parameters for unit in full.units) / 1e9:.2f} B" if full.units else "?"
+    cells = [
+        ", ".join(said(seen[size, edges]) for edges in ("right", "wrong"))
+        for size in ("tiny", "published")
+    ]
+    return f"| {name} | {billions} | {len(full.units) or '?'} | {cells[0]} | {cells[1]} |"
 
 
 def said(seen: Observation) -> str:

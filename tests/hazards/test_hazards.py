@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.hazards.conftest import CASES, VARIANTS, Seen, load_case
@@ -37,3 +39,37 @@ def test_the_event_that_tells_them_apart(name: str, seen: dict[tuple[str, str], 
     for variant, other in (VARIANTS, reversed(VARIANTS)):
         assert expected[variant] in lists[variant]
         assert expected[variant] not in lists[other]
+
+
+EVENTS = Path(__file__).parent / "events"
+WHOLE = (
+    "already_ran_backward",
+    "already_ran_forward",
+    "default_off",
+    "duplicate_in_group",
+    "edge_to_root_backward",
+    "edge_to_unused_ancestor",
+    "encoder_decoder",
+    "farthest_first",
+    "inversion_partial",
+    "list_replaced_in_group",
+    "never_runs",
+    "no_backward",
+    "rank_divergence",
+    "recomputed",
+    "self_edge_backward",
+    "shared_in_a_row",
+    "shared_unit",
+    "wrap_around",
+)
+"""Cases whose lists are short, and tell what the hazard is."""
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_whole_lists_of_events(name: str, seen: dict[tuple[str, str], Seen], matches_golden):
+    lists = [
+        "\n".join([f"{variant}, {path.name}", *seen[name, variant].events(path.name), ""])
+        for variant in VARIANTS
+        for path in seen[name, variant].recording.paths
+    ]
+    matches_golden("\n".join(lists), EVENTS / f"{name}.txt")

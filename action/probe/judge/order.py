@@ -137,7 +137,11 @@ def _wasted_anyway(path: PathCase, step: Step, target: int) -> bool:
 def _misses_some(
     step: Step, pair: Pair, starts: list[int], uses: list[int], direction: Direction
 ) -> bool:
-    """Tell whether the source runs again before the all-gather it started was used."""
+    """Tell whether the source runs again before the all-gather it started was used.
+
+    One that is used soon all the same, and that nothing had to queue for, is early and no more: the
+    source runs twice in a row, and keeps its parameters after forward.
+    """
     for start, following in zip(starts, [*starts[1:], None], strict=True):
         started = [
             g
@@ -145,9 +149,17 @@ def _misses_some(
             if g.edge == (*pair, direction) and _fires_at(g, start, following)
         ]
         used = any(start < use and (following is None or use < following) for use in uses)
-        if started and not used:
+        if not used and any(not _used_soon(step, gather, direction) for gather in started):
             return True
     return False
+
+
+def _used_soon(step: Step, gather: Gather, direction: Direction) -> bool:
+    if gather.waited is None or gather.wait_phase != direction:
+        return False
+    entered = [i for i, _ in step.order(direction) if gather.issued < i <= gather.waited]
+    queued_for = any(early == gather for _, early in step.inversions)
+    return len(entered) <= MOST_AHEAD and not queued_for
 
 
 def _fires_at(gather: Gather, start: int, following: int | None) -> bool:

@@ -96,7 +96,7 @@ def find_units(case: Case) -> Iterator[Finding]:
                 unknown=True,
             )
         elif cls.named and cls.unwrapped:
-            count = cls.instances - cls.units
+            count = max(cls.forgotten, len(cls.unwrapped))
             yield _of_wrapping(
                 "target-unwrapped",
                 f"{count} of {cls.instances} modules of class `{cls.name}` "

@@ -137,21 +137,25 @@ def describe_classes(model: nn.Module, wanted: Iterable[str]) -> list[dict[str, 
         name: sum(isinstance(module, FSDPModule) for _, module in found)
         for name, found in instances.items()
     }
-    return [
-        {
-            "name": name,
-            "instances": len(found := instances.get(name, [])),
-            "units": units.get(name, 0),
-            # What FSDP2 was told to ignore, or has no parameter to shard, was not forgotten.
-            "unwrapped": [
-                path
-                for path, module in found
-                if not isinstance(module, FSDPModule) and _has_sharded(module)
-            ][:_MOST_PATHS],
-            "named": name in named,
-        }
-        for name in sorted({name for name, count in units.items() if count} | named)
-    ]
+    described = []
+    for name in sorted({name for name, count in units.items() if count} | named):
+        found = instances.get(name, [])
+        # What FSDP2 was told to ignore, or has no parameter to shard, was not forgotten.
+        unwrapped = [
+            path
+            for path, module in found
+            if not isinstance(module, FSDPModule) and _has_sharded(module)
+        ]
+        described.append(
+            {
+                "name": name,
+                "instances": len(found),
+                "unwrapped": unwrapped[:_MOST_PATHS],
+                "forgotten": len(unwrapped),
+                "named": name in named,
+            }
+        )
+    return described
 
 
 def _has_sharded(module: nn.Module) -> bool:
