@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ OLDEST, NEWEST = (2, 6), (2, 14)
 FAKE_SINCE = (2, 7)
 """The first torch whose collectives run on fake tensors."""
 _FAKE_WITHOUT_HELP = (2, 11)
+_COPIES_OUT_UNSEEN = (2, 7)
 
 State = Any
 Group = Any
@@ -84,6 +85,17 @@ def check_torch() -> None:
         raise UnknownTorchError(
             f"torch {torch.__version__} lacks {', '.join(lacking)}, which the probe records"
         )
+
+
+def complete_cpu_streams() -> None:
+    """Give the CPU's stand-in for a stream the two methods that FSDP2 calls and torch 2.6 lacks.
+
+    On a CPU everything runs at once and in order: there is nothing to record and to wait for.
+    """
+    stream: Any = torch.cpu.Stream
+    if not hasattr(stream, "record_event"):
+        stream.record_event = lambda self, event=None: event or torch.cpu.Event()
+        stream.wait_event = lambda self, event: None
 
 
 def _classes() -> tuple[type[Any], type[Any], Any]:
@@ -252,12 +264,7 @@ def restore(states: Sequence[State]) -> None:
             state._modules_to_run_forward.clear()
         for group in groups_of(state):
             group._training_state = idle
-            result = group._all_gather_result
-            if result is not None:
-                work = getattr(result, "all_gather_work", None)
-                if work is not None and hasattr(work, "wait"):
-                    work.wait()
-                group._all_gather_result = None
+            _forget_gather(group)
             group._to_sharded()
             group._post_forward_indices.clear()
             group.comm_ctx.post_forward_order.clear()
@@ -265,6 +272,15 @@ def restore(states: Sequence[State]) -> None:
         context = state._state_ctx
         context.iter_forward_root = None
         context.post_backward_final_callback_queued = False
+
+
+def _forget_gather(group: Group) -> None:
+    """Wait for a group's all-gather, where one is on its way, and throw it away."""
+    result = group._all_gather_result
+    work = getattr(result, "all_gather_work", None)
+    if work is not None and hasattr(work, "wait"):
+        work.wait()
+    group._all_gather_result = None
 
 
 class Listener:
@@ -393,12 +409,31 @@ def _unshard(real: Any, to: Listener) -> Any:
 def _wait(real: Any, to: Listener) -> Any:
     def wait_for_unshard(self: Group, *args: Any, **kwargs: Any) -> Any:
         was_pending = is_pending(self)
-        result = real(self, *args, **kwargs)
+        with _copied_out_unseen(self):
+            result = real(self, *args, **kwargs)
         if was_pending and not is_pending(self):
             to.copied_out(self)
         return result
 
     return wait_for_unshard
+
+
+@contextmanager
+def _copied_out_unseen(group: Group) -> Iterator[None]:
+    """Keep autograd from taking a second copy-out for a change of the parameters.
+
+    From 2.7 on FSDP2 does so itself; on a CPU, 2.6 would stop at it in backward.
+    """
+    if version() >= _COPIES_OUT_UNSEEN:
+        yield
+        return
+    from torch.autograd import grad_mode
+
+    with ExitStack() as stack:
+        for managed in group.fsdp_params:
+            for output in managed.all_gather_outputs:
+                stack.enter_context(grad_mode._unsafe_preserve_version_counter(output))
+        yield
 
 
 def _reshard(real: Any, to: Listener) -> Any:
@@ -441,6 +476,8 @@ def _finalize(real: Any, to: Listener) -> Any:
     def finalize_backward(self: Group, *args: Any, **kwargs: Any) -> Any:
         if is_pending(self):
             to.drops(self)
+            # FSDP2 would wait on the stream of a GPU, whatever device the mesh is on.
+            _forget_gather(self)
         return real(self, *args, **kwargs)
 
     return finalize_backward

@@ -72,6 +72,7 @@ def observe(job: Mapping[str, Any], at: At) -> dict[str, Any]:
         raise StopError(
             "needs real", f"torch {torch.__version__} has no collectives on fake tensors"
         )
+    adapter.complete_cpu_streams()
     numbers = UnitNumbers()
     recorder = Recorder(numbers.number)
     with adapter.listening(recorder):

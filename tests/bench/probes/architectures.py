@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import torch
 import transformers
 from torch import nn
-from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
 HOOK = "APPLY_FSDP2_CUSTOM_PREFETCHING"
 SMALL = {
@@ -108,24 +108,31 @@ ARCHITECTURES = {
 
 
 def chains(model):
-    """Return the units that stand in one list each: they run in the list's order."""
+    """Return the units that stand in one list each, with the units within them.
+
+    They run in the list's order, each before what it holds.
+    """
     for module in model.modules():
         if isinstance(module, nn.ModuleList):
-            units = [child for child in module if isinstance(child, FSDPModule)]
-            if len(units) > 1:
-                yield units
+            listed = [child for child in module if isinstance(child, FSDPModule)]
+            if len(listed) > 1:
+                yield [
+                    [m for m in child.modules() if isinstance(m, FSDPModule)] for child in listed
+                ]
 
 
 def right(model):
-    for units in chains(model):
-        for unit, following in pairwise(units):
+    for nested in chains(model):
+        for unit, following in pairwise(unit for units in nested for unit in units):
             unit.set_modules_to_forward_prefetch([following])
-            following.set_modules_to_backward_prefetch([unit])
+        backward = [[units[0], *reversed(units[1:])] for units in reversed(nested)]
+        for unit, following in pairwise(unit for units in backward for unit in units):
+            unit.set_modules_to_backward_prefetch([following])
 
 
 def wrong(model):
-    for units in chains(model):
-        for unit, following in pairwise(units):
+    for nested in chains(model):
+        for unit, following in pairwise(unit for units in nested for unit in units):
             unit.set_modules_to_forward_prefetch([following])
             unit.set_modules_to_backward_prefetch([following])
 
@@ -135,17 +142,17 @@ def build(*, device_mesh, overrides=()):
     cls_name, tiny, inputs = ARCHITECTURES[name]
     config_cls = getattr(transformers, f"{name}Config")
     config = config_cls(**tiny) if size == "tiny" else config_cls()
-    if hasattr(config, "experts_implementation"):
-        config.experts_implementation = "batched_mm"
     cls = getattr(transformers, cls_name)
     hook = {"right": right, "wrong": wrong}[edges]
     # Bound on a class of its own: transformers' class is everybody's.
     model = type(cls_name, (cls,), {HOOK: staticmethod(hook), "__module__": cls.__module__})(config)
+    # In fp32, the experts' grouped matrix product runs on neither a CPU nor fake tensors.
+    options = {"mesh": device_mesh, "mp_policy": MixedPrecisionPolicy(param_dtype=torch.bfloat16)}
     names = set(model._no_split_modules or ())
     for module in reversed(list(model.modules())):
         if type(module).__name__ in names and any(True for _ in module.parameters()):
-            fully_shard(module, mesh=device_mesh)
-    fully_shard(model, mesh=device_mesh)
+            fully_shard(module, **options)
+    fully_shard(model, **options)
     hook(model)
     batch = inputs(config)
     return SimpleNamespace(model=model, paths={"train": lambda: model(**batch).loss})
