@@ -279,7 +279,7 @@ class Recording(Read):
             return f"(another model's unit {unit})"
         name = " + ".join(path or "(root)" for path in known.paths)
         # A line feed in a module's name would end the sentence that names it.
-        name = "".join(c if c.isprintable() else "?" for c in name)
+        name = " ".join(name.split())
         return name if known.part is None else f"{name} [{known.part}]"
 
     @property

@@ -132,7 +132,7 @@ def test_a_line_feed_in_a_name_does_not_end_the_sentence():
     seen = recording(replaced(FORWARD, B, AGAIN, ["wait", B]) + BACKWARD)
     units = (*seen.units[:B], seen.units[B].model_copy(update={"paths": ("b\n# all is well",)}))
     (finding,) = judge(seen.model_copy(update={"units": units}))
-    assert "`a → b?# all is well` starts an all-gather that nobody uses" in finding.summary
+    assert "`a → b # all is well` starts an all-gather that nobody uses" in finding.summary
 
 
 def test_a_hook_that_cannot_be_called():
